@@ -33,7 +33,7 @@ def resolve() -> list[str]:
         Path(folder, "pyproject.toml").write_text(free)
         for name in ("README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
-        options = "--no-hashes --no-header --no-annotate --no-emit-project --all-extras --quiet".split()
+        options = ["--no-hashes", "--no-header", "--no-annotate", "--no-emit-project", "--all-extras", "--quiet"]
         out = subprocess.run(["uv", "export", *options], cwd=folder, check=True, capture_output=True, text=True).stdout
     return [line.strip() for line in out.splitlines() if "==" in line and "'never'" not in line]
 
