@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from billing import Line
 from story_tides import Agents, at, slash, start_agent
-from transcript import Conversation, Line, stamp
+from transcript import Conversation, stamp
 
 CWD = "/home/dev/recipe-box"
 WORKTREE = f"{CWD}/.claude/worktrees/print-view"

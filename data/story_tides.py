@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from transcript import Call, Conversation, Line
+from billing import Line
+from transcript import Call, Conversation
 
 CWD = "/home/dev/tidewatch"
 Agents = list[tuple[Conversation, Line]]
