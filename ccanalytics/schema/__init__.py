@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import polars as pl
@@ -113,7 +113,7 @@ def _polars_schema(table: Table) -> pl.Schema:
 def _arrow_schema(table: Table) -> pa.Schema:
     import pyarrow as pa
 
-    types = {
+    types: dict[str, Any] = {
         "str": pa.large_string(),
         "bool": pa.bool_(),
         "i32": pa.int32(),

@@ -1,0 +1,236 @@
+"""Parsed pieces → the four base tables over all files, with ids that do not depend on who parsed what when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from .decode import loads
+from .find import FoundFile
+from .jobs import Facts, JobResult
+from .projects import project_of
+from .schema.base import BLOCKS, ENTRIES, FILES, PROBLEMS
+
+MAX_META_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The base tables, and what is needed to go on reading where each file ended."""
+
+    files: pl.DataFrame
+    entries: pl.DataFrame
+    blocks: pl.DataFrame
+    problems: pl.DataFrame
+    facts: tuple[Facts, ...] = ()
+    """Per file, the pieces added up."""
+
+    def select(self, mask: pl.Series) -> Assembled:
+        """Only the files where ``mask`` holds; file and entry ids are numbered anew."""
+        keep = mask.arg_true().to_numpy()
+        new_file = np.full(len(mask), -1, dtype=np.int32)
+        new_file[keep] = np.arange(len(keep), dtype=np.int32)
+        entry_mask = new_file[self.entries["file_id"].to_numpy()] >= 0
+        new_entry = np.cumsum(entry_mask) - 1
+        files = self.files.filter(mask).with_columns(file_id=pl.int_range(pl.len(), dtype=pl.Int32))
+        entries = self.entries.filter(pl.Series(entry_mask))
+        entries = entries.with_columns(
+            entry_id=pl.Series(np.arange(len(entries), dtype=np.int64)),
+            file_id=pl.Series(new_file[entries["file_id"].to_numpy()]),
+        )
+        ids = self.blocks["entry_id"].to_numpy()
+        blocks = self.blocks.filter(pl.Series(entry_mask[ids]))
+        blocks = blocks.with_columns(entry_id=pl.Series(new_entry[blocks["entry_id"].to_numpy()]))
+        problems = _renumber(self.problems, new_file, new_entry)
+        return Assembled(files, entries, blocks, problems, tuple(self.facts[i] for i in keep) if self.facts else ())
+
+
+def _renumber(problems: pl.DataFrame, new_file: np.ndarray, new_entry: np.ndarray) -> pl.DataFrame:
+    rows = []
+    for row in problems.iter_rows(named=True):
+        file_id = row["file_id"]
+        if file_id is not None:
+            if new_file[file_id] < 0:
+                continue
+            row["file_id"] = int(new_file[file_id])
+        if row["entry_id"] is not None:
+            row["entry_id"] = int(new_entry[row["entry_id"]])
+        rows.append(row)
+    return pl.DataFrame(rows, schema=PROBLEMS.polars())
+
+
+def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], results: Sequence[JobResult]) -> Assembled:
+    """The base tables of ``found``.
+
+    Parameters
+    ----------
+    found
+        The files, in order of ``file_id``.
+    owners
+        For each job, the file number of each of its pieces; pieces are in file order over all jobs.
+    results
+        What became of each job.
+    """
+    facts = [Facts(0, 0, 0, 0, 0, 0, 0) for _ in found]
+    entries, blocks, problems = [], [], []
+    n_rows = 0
+    for files, result in zip(owners, results, strict=True):
+        assert result.entries is not None
+        assert result.blocks is not None
+        assert result.problems is not None
+        lines_before = np.array([facts[f].n_settled_lines for f in files], dtype=np.int32)
+        for k, (file_no, part) in enumerate(zip(files, result.parts, strict=True)):
+            if k and files[k - 1] == file_no:
+                lines_before[k] = facts[file_no].n_settled_lines
+            _add(facts[file_no], part)
+        file_of = np.array(files, dtype=np.int32)
+        entries.append(_place(result.entries, file_of, lines_before, n_rows))
+        blocks.append(result.blocks.with_columns(pl.col("row") + n_rows))
+        if len(result.problems) or result.unreadable:
+            problems.extend(_problem_rows(result, file_of, lines_before, n_rows))
+        n_rows += len(result.entries)
+    all_entries = _stack(entries, "entry_id", ENTRIES.polars())
+    all_blocks = _stack(blocks, "entry_id", BLOCKS.polars())
+    meta = [_read_meta(f) for f in found]
+    problems.extend(_meta_problem(i) for i, text in enumerate(meta) if text == "")
+    all_problems = pl.DataFrame(problems, schema=PROBLEMS.polars(), orient="row").sort(PROBLEMS.order, nulls_last=True)
+    files_frame = _file_rows(found, facts, all_entries, all_problems, [m or None for m in meta])
+    return Assembled(files_frame, all_entries, all_blocks, all_problems, tuple(facts))
+
+
+def _add(total: Facts, part: Facts) -> None:
+    total.n_rows += part.n_rows
+    total.n_lines += part.n_lines
+    total.n_bytes += part.n_bytes
+    # All pieces but the last of a file end at a newline, so that adding up is right.
+    total.n_settled_rows += part.n_settled_rows
+    total.n_settled_bytes += part.n_settled_bytes
+    total.n_settled_lines += part.n_settled_lines
+    total.n_pending_bytes += part.n_pending_bytes
+
+
+def _place(frame: pl.DataFrame, file_of: np.ndarray, lines_before: np.ndarray, n_rows: int) -> pl.DataFrame:
+    part = frame["part"].to_numpy()
+    line_no = frame["line_no"]
+    if lines_before.any():
+        line_no = pl.Series("line_no", line_no.to_numpy() + lines_before[part])
+    return frame.drop("part").with_columns(
+        pl.col("row") + n_rows, line_no, pl.Series("file_id", file_of[part], dtype=pl.Int32)
+    )
+
+
+def _stack(frames: list[pl.DataFrame], key: str, schema: pl.Schema) -> pl.DataFrame:
+    if not frames:
+        return pl.DataFrame(schema=schema)
+    return pl.concat(frames, how="vertical").rename({"row": key}).select(schema.names()).cast(schema).rechunk()
+
+
+ProblemRow = tuple[int | None, int | None, int | None, str, int | None, str | None, str | None, int | None, str]
+
+
+def _problem_rows(result: JobResult, file_of: np.ndarray, lines_before: np.ndarray, n_rows: int) -> list[ProblemRow]:
+    assert result.problems is not None
+    assert result.entries is not None
+    uuids = result.entries["uuid"]
+    rows: list[ProblemRow] = []
+    for part, row, line_no, offset, code, detail in result.problems.iter_rows():
+        rows.append(
+            (
+                int(file_of[part]),
+                line_no + int(lines_before[part]),
+                offset,
+                code,
+                None if row is None else row + n_rows,
+                None if row is None else uuids[row],
+                None,
+                None,
+                detail,
+            )
+        )
+    for part, why in result.unreadable.items():
+        rows.append((int(file_of[part]), None, None, "unreadable_file", None, None, None, None, why))
+    return rows
+
+
+def _read_meta(file: FoundFile) -> str | None:
+    """The .meta.json of a file as text; None when there is none, empty when it is damaged."""
+    if file.meta_path is None:
+        return None
+    try:
+        with Path(file.meta_path).open("rb") as f:
+            data = f.read(MAX_META_BYTES + 1)
+        value = loads(data)
+    except (OSError, ValueError):
+        return ""
+    return data.decode("utf-8", "replace").strip() if isinstance(value, dict) and len(data) <= MAX_META_BYTES else ""
+
+
+def _meta_problem(file_id: int) -> ProblemRow:
+    return (file_id, None, None, "bad_meta", None, None, None, None, "the .meta.json beside the file cannot be read")
+
+
+def _file_rows(
+    found: Sequence[FoundFile],
+    facts: Sequence[Facts],
+    entries: pl.DataFrame,
+    problems: pl.DataFrame,
+    meta: Sequence[str | None],
+) -> pl.DataFrame:
+    by_file = (
+        entries.lazy()
+        .select("file_id", "cwd", "session_id", "agent_id", "timestamp")
+        .group_by("file_id")
+        .agg(
+            pl.col("cwd").drop_nulls().first(),
+            pl.col("session_id").drop_nulls().first().alias("line_session"),
+            pl.col("agent_id").drop_nulls().first().alias("line_agent"),
+            pl.col("timestamp").min().alias("first_at"),
+            pl.col("timestamp").max().alias("last_at"),
+        )
+        .collect()
+    )
+    counts = problems.group_by("file_id").agg(pl.len().cast(pl.Int64).alias("n_problems"))
+    base = pl.DataFrame(
+        {
+            "file_id": range(len(found)),
+            "path": [f.path for f in found],
+            "root": [f.root for f in found],
+            "project_dir": [f.project_dir for f in found],
+            "kind": [f.kind for f in found],
+            "layout": [f.layout for f in found],
+            "session_id": [f.session_id for f in found],
+            "agent_id": [f.agent_id for f in found],
+            "workflow_id": [f.workflow_id for f in found],
+            "size_bytes": [p.n_bytes for p in facts],
+            "modified_at": [f.mtime_ns // 1_000_000 for f in found],
+            "n_lines": [p.n_lines for p in facts],
+            "n_entries": [p.n_rows for p in facts],
+            "n_pending_bytes": [p.n_pending_bytes for p in facts],
+            "meta": list(meta),
+        },
+        schema={
+            n: (pl.Int64 if n == "modified_at" else d)
+            for n, d in FILES.polars().items()
+            if n not in ("cwd", "project", "worktree", "first_at", "last_at", "n_problems")
+        },
+        strict=False,
+    )
+    joined = base.join(by_file, on="file_id", how="left", validate="1:1", maintain_order="left").join(
+        counts, on="file_id", how="left", validate="1:1", maintain_order="left"
+    )
+    cwds = joined["cwd"].unique().drop_nulls().sort().to_list()
+    projects = {c: project_of(c) for c in cwds}
+    pairs = [projects.get(c, (None, None)) for c in joined["cwd"].to_list()]
+    joined = joined.with_columns(
+        pl.coalesce("session_id", "line_session").alias("session_id"),
+        pl.when(pl.col("kind") == "agent").then(pl.coalesce("agent_id", "line_agent")).alias("agent_id"),
+        pl.col("n_problems").fill_null(0),
+        pl.col("modified_at").cast(pl.Datetime("ms", "UTC")),
+        project=pl.Series([p for p, _ in pairs], dtype=pl.String),
+        worktree=pl.Series([w for _, w in pairs], dtype=pl.String),
+    )
+    return FILES.conform(joined.drop("line_session", "line_agent"))

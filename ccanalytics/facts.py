@@ -1,0 +1,365 @@
+"""Facts of a line that are worth a column but are not numbers or ids: what kind of prompt, what came of a call.
+
+Nothing here keeps conversation text; what must be compared later is kept as a hash.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from msgspec import Raw
+
+from .decode import Attachment, Block, Input, Line, Progress, Result, input_from_raw, loads
+
+_PREFIXES: tuple[tuple[str, str], ...] = (
+    ("<command-name>", "command"),
+    ("<command-message>", "command"),
+    ("<command-args>", "command"),
+    ("<local-command-stdout>", "command_output"),
+    ("<local-command-stderr>", "command_output"),
+    ("<local-command-caveat>", "caveat"),
+    ("Caveat: The messages below were generated", "caveat"),
+    ("<task-notification>", "task_notification"),
+    ("[Request interrupted by user", "interrupt"),
+    ("<bash-input>", "shell_input"),
+    ("<bash-stdout>", "shell_output"),
+    ("<bash-stderr>", "shell_output"),
+    ("<user-prompt-submit-hook>", "hook"),
+    ("<session-start-hook>", "hook"),
+    ("<teammate-message", "teammate"),
+    ("<tick>", "meta"),
+    ("<system-reminder>", "meta"),
+)
+_FIRST = tuple({p[0] for p, _ in _PREFIXES})
+_TAG = re.compile(r"<(task-id|tool-use-id|status|command-name)>\s*([^<]{1,200}?)\s*</")
+_AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,80})")
+
+
+def text_hash(text: str) -> int:
+    """A 64-bit hash of a text without the blanks around it; equal texts have equal hashes on every machine."""
+    return int.from_bytes(blake2b(text.strip().encode("utf-8", "replace"), digest_size=8).digest(), "big")
+
+
+def user_text(line: Line) -> str:
+    """The text of a user message: the string, or its text blocks joined by newlines."""
+    content = line.message.content if line.message is not None else None
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    texts = [b.text for b in content if b.type == "text" and b.text]
+    return texts[0] if len(texts) == 1 else "\n".join(texts)
+
+
+def prompt_kind(line: Line, text: str) -> str:
+    """What kind of user entry this is; ``typed`` is what a person (or a calling program) wrote."""
+    if line.is_compact_summary:
+        return "compact_summary"
+    content = line.message.content if line.message is not None else None
+    if isinstance(content, list) and any(b.type == "tool_result" for b in content):
+        return "tool_result"
+    head = text.lstrip()[:48] if text[:1].isspace() else text[:48]
+    if head.startswith(_FIRST):
+        for prefix, kind in _PREFIXES:
+            if head.startswith(prefix):
+                return kind
+    if b"task-notification" in bytes(line.origin):
+        return "task_notification"
+    if line.is_meta:
+        return "meta"
+    has_other = isinstance(content, list) and any(b.type != "text" for b in content)
+    return "typed" if head.strip() or has_other else "empty"
+
+
+def user_detail(line: Line, text: str, kind: str) -> dict[str, Any]:
+    """The ``detail`` of a user entry."""
+    out: dict[str, Any] = {}
+    result = line.tool_use_result
+    if isinstance(result, Result):
+        facts = result_facts(result)
+        if facts:
+            out["result"] = facts
+    elif isinstance(result, str):
+        out["result_kind"] = _string_result(result)
+    elif result is not None:
+        out["result_kind"] = "list"
+    if kind in ("task_notification", "command"):
+        out.update(_tags(text))
+    elif kind == "tool_result" and "agent_id" not in out:
+        found = _agent_in_results(line)
+        if found:
+            out["agent_id"] = found
+    out.update(_user_envelope(line))
+    return out
+
+
+_USER_FIELDS = (
+    ("permission_mode", "permissionMode"),
+    ("prompt_source", "promptSource"),
+    ("tool_denial_kind", "toolDenialKind"),
+    ("interrupted_message_id", "interruptedMessageId"),
+    ("turn_origin", "turnOrigin"),
+)
+
+
+def _user_envelope(line: Line) -> dict[str, Any]:
+    out = {key: v for name, key in _USER_FIELDS if (v := getattr(line, name)) is not None}
+    origin = small_json(line.origin)
+    if isinstance(origin, dict) and isinstance(origin.get("kind"), str):
+        out["origin"] = origin["kind"]
+    decision = small_json(line.permission_decision)
+    if isinstance(decision, str):
+        out["permissionDecision"] = decision
+    elif isinstance(decision, dict):
+        kept = ("behavior", "decision", "type", "source")
+        out["permissionDecision"] = {k: v for k, v in decision.items() if isinstance(v, (bool, int)) or k in kept}
+    return out
+
+
+def _string_result(text: str) -> str:
+    if text.startswith("User rejected") or "doesn't want to" in text[:200]:
+        return "rejected"
+    return "error" if text.startswith(("Error", "InputValidationError")) else "text"
+
+
+def _tags(text: str) -> dict[str, Any]:
+    names = {"task-id": "task_id", "tool-use-id": "tool_use_id", "status": "status", "command-name": "command"}
+    out: dict[str, Any] = {}
+    for tag, value in _TAG.findall(text[:4000]):
+        out.setdefault(names[tag], value)
+    return out
+
+
+def _agent_in_results(line: Line) -> str | None:
+    content = line.message.content if line.message is not None else None
+    if not isinstance(content, list):
+        return None
+    for b in content:
+        if b.type == "tool_result":
+            text = block_text(b)
+            # The agent tool writes the id at the end of its answer; old versions at the start.
+            found = _AGENT_ID.search(text[:300]) or _AGENT_ID.search(text[-600:])
+            if found:
+                return found[1]
+    return None
+
+
+_RESULT_NAMES = tuple(f for f in Result.__struct_fields__ if f not in ("structured_patch", "content"))
+
+
+def result_facts(result: Result) -> dict[str, Any]:
+    """The facts of a toolUseResult, null and false ones left out."""
+    out: dict[str, Any] = {}
+    for name in _RESULT_NAMES:
+        value = getattr(result, name)
+        if value is not None and value is not False:
+            out[_camel(name)] = value
+    if result.structured_patch is not None:
+        added = removed = 0
+        for hunk in result.structured_patch:
+            for text in hunk.lines or ():
+                added += text.startswith("+")
+                removed += text.startswith("-")
+        if result.type == "create" and not added:
+            content = small_json(result.content, limit=1 << 26)
+            added = len(content.splitlines()) if isinstance(content, str) else 0
+        out["linesAdded"], out["linesRemoved"] = added, removed
+    return out
+
+
+def block_text(b: Block) -> str:
+    """The text of a block: its own, its thinking, or that of a result's parts joined."""
+    if b.text is not None:
+        return b.text
+    if b.thinking is not None:
+        return b.thinking
+    if isinstance(b.content, str):
+        return b.content
+    if b.content is not None:
+        return "".join(p.text for p in b.content if p.text)
+    return ""
+
+
+_AGENT_TOOLS = frozenset(("Task", "Agent", "SendMessage", "Workflow", "TeamCreate", "Teammate"))
+_SHELL_TOOLS = frozenset(("Bash", "PowerShell", "BashOutput"))
+
+
+def call_facts(b: Block) -> tuple[dict[str, Any], int | None]:
+    """The ``detail`` of a tool_use block and the hash of an agent call's prompt."""
+    if not len(b.input) or len(b.input) <= 2:
+        return {}, None
+    inp = input_from_raw(b.input)
+    out: dict[str, Any] = {}
+    hashed = None
+    path = inp.file_path or inp.notebook_path or inp.path
+    if isinstance(path, str):
+        out["file_path"] = path
+    if b.name in _AGENT_TOOLS:
+        for name in ("subagent_type", "name", "description", "run_in_background", "model", "resume", "to", "team_name"):
+            value = getattr(inp, name)
+            if value is not None:
+                out[name] = value
+        if isinstance(inp.prompt, str):
+            hashed = text_hash(inp.prompt)
+    elif b.name in _SHELL_TOOLS and isinstance(inp.command, str):
+        head = inp.command.split(None, 1)
+        if head:
+            out["command_head"] = head[0][:80]
+        if inp.run_in_background:
+            out["run_in_background"] = True
+    if isinstance(inp.url, str):
+        out["url_host"] = _host(inp)
+    if inp.todos is not None:
+        out["n_todos"] = len(inp.todos)
+    return out, hashed
+
+
+def _host(inp: Input) -> str:
+    return str(inp.url).split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1][:200]
+
+
+def attachment_detail(a: Attachment) -> tuple[dict[str, Any], int | None]:
+    """The ``detail`` of an attachment and the hash of a queued prompt."""
+    out = {
+        n: v for n in Attachment.__struct_fields__ if n not in ("type", "prompt") and (v := getattr(a, n)) is not None
+    }
+    hashed = None
+    if a.type == "queued_command":
+        prompt = small_json(a.prompt, limit=1 << 24)
+        if isinstance(prompt, list):
+            prompt = "\n".join(p["text"] for p in prompt if isinstance(p, dict) and isinstance(p.get("text"), str))
+        if isinstance(prompt, str):
+            hashed = text_hash(prompt)
+            head = prompt.lstrip()[:48]
+            if head.startswith("<task-notification>"):
+                out.update(_tags(prompt))
+                out["prompt_kind"] = "task_notification"
+    return out, hashed
+
+
+def progress_detail(p: Progress) -> dict[str, Any]:
+    """The ``detail`` of a progress line."""
+    return {
+        n: v for n in Progress.__struct_fields__ if n not in ("type", "message") and (v := getattr(p, n)) is not None
+    }
+
+
+_TEXT_KEYS = frozenset(
+    ("content", "lastPrompt", "summary", "summaryContent", "text", "prompt", "customTitle", "aiTitle", "message",
+     "rendered", "toolUseResult", "stagedText", "staged", "planContent", "hookAdditionalContext", "error", "errorDetails")
+)  # fmt: skip
+_ENVELOPE_KEYS = frozenset(
+    ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "agentId", "timestamp",
+     "isSidechain", "cwd", "gitBranch", "version", "entrypoint", "slug", "userType", "isMeta", "leafUuid", "messageId")
+)  # fmt: skip
+DETAILED_TYPES = frozenset(
+    ("cost-state", "worktree-state", "pr-link", "last-prompt", "fork-context-ref", "file-history-delta",
+     "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset", "continued-in", "relocated",
+     "bridge-session", "queue-operation", "content-replacement", "attribution-snapshot", "frame-link", "ended-by-model",
+     "history-suppression", "observer-ref", "isolation-latch", "speculation-accept", "tombstone", "snip")
+)  # fmt: skip
+VALUE_KEYS = {
+    "custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag", "mode": "mode", "permission-mode": "permissionMode",
+    "agent-name": "agentName", "agent-color": "agentColor", "agent-setting": "agentSetting", "summary": "summary",
+    "last-prompt": "lastPrompt", "pr-link": "prUrl", "relocated": "relocatedCwd", "task-summary": "summary",
+}  # fmt: skip
+TEXT_VALUES = frozenset(("summary", "last-prompt", "task-summary"))
+
+
+def object_detail(kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], int | None]:
+    """The ``detail`` of a metadata line: the object without envelope and text."""
+    if kind == "queue-operation":
+        content = obj.get("content")
+        return (_tags(content), text_hash(content)) if isinstance(content, str) else ({}, None)
+    if kind == "content-replacement":
+        items = obj.get("replacements")
+        ids = [r.get("toolUseId") for r in items if isinstance(r, dict)] if isinstance(items, list) else None
+        return {"agentId": obj.get("agentId"), "toolUseIds": ids}, None
+    if kind == "attribution-snapshot":
+        states = obj.get("fileStates")
+        return {
+            "surface": obj.get("surface"), "promptCount": obj.get("promptCount"),
+            "nFiles": len(states) if isinstance(states, dict) else None,
+        }, None  # fmt: skip
+    return {k: v for k, v in obj.items() if k not in _TEXT_KEYS and k not in _ENVELOPE_KEYS}, None
+
+
+def system_detail(obj: dict[str, Any]) -> dict[str, Any]:
+    """The ``detail`` of a system line."""
+    out: dict[str, Any] = {
+        k: obj[k]
+        for k in (
+            "compactMetadata", "microcompactMetadata", "snipMetadata", "removedUuids", "durationMs", "messageCount",
+            "pendingBackgroundAgentCount", "retryAttempt", "maxRetries", "retryInMs", "hookCount", "preventedContinuation",
+            "url", "level", "source", "toolUseID", "hasOutput",
+        )
+        if k in obj
+    }  # fmt: skip
+    error = obj.get("error")
+    if isinstance(error, dict):
+        cause = error.get("cause")
+        out["errorStatus"] = error.get("status")
+        out["errorCode"] = cause.get("code") if isinstance(cause, dict) else None
+    infos = obj.get("hookInfos")
+    if isinstance(infos, list):
+        spent = [i.get("durationMs") for i in infos if isinstance(i, dict)]
+        out["hook_duration_ms"] = sum(d for d in spent if isinstance(d, (int, float)) and not isinstance(d, bool))
+    if isinstance(obj.get("hookErrors"), list):
+        out["n_hook_errors"] = len(obj["hookErrors"])
+    return out
+
+
+_ASSISTANT_FIELDS = (
+    ("stream_cut_cause", "streamCutCause"),
+    ("api_error_status", "apiErrorStatus"),
+    ("effort", "effort"),
+    ("advisor_model", "advisorModel"),
+    ("is_aborted_mid_stream", "isAbortedMidStream"),
+    ("attribution_agent", "attributionAgent"),
+    ("attribution_skill", "attributionSkill"),
+    ("attribution_plugin", "attributionPlugin"),
+    ("attribution_mcp_server", "attributionMcpServer"),
+    ("attribution_mcp_tool", "attributionMcpTool"),
+    ("duration_ms", "durationMs"),
+)
+
+
+def assistant_detail(line: Line) -> dict[str, Any]:
+    """The ``detail`` of an assistant entry."""
+    out = {key: v for name, key in _ASSISTANT_FIELDS if (v := getattr(line, name)) is not None}
+    if len(line.error):
+        error = small_json(line.error)
+        if isinstance(error, str) and len(error) <= 80:
+            out["error"] = error
+    if len(line.supersedes):
+        out["supersedes"] = small_json(line.supersedes)
+    return out
+
+
+def small_json(raw: Raw, limit: int = 4096) -> Any:
+    """The value of a raw piece of JSON; None when it is empty, larger than ``limit`` bytes, or damaged."""
+    if not len(raw) or len(raw) > limit:
+        return None
+    try:
+        return loads(bytes(raw))
+    except ValueError:
+        return None
+
+
+def dump_detail(detail: dict[str, Any]) -> str | None:
+    """JSON text of a detail; None when it is empty."""
+    kept = {k: v for k, v in detail.items() if v is not None}
+    if not kept:
+        return None
+    try:
+        return orjson.dumps(kept).decode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(p.capitalize() for p in rest)

@@ -1,0 +1,153 @@
+"""What can still be read from a line that is not one JSON object.
+
+Two records glued together, a record behind half a line, a record among NUL bytes: every whole object is found and
+says whether Claude Code itself would have read it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .decode import loads
+
+BLANK = b" \t\r"
+MAX_STARTS = 256
+"""How many places of a damaged line are tried as the start of a record; bounds the work on hostile lines."""
+
+Code = Literal[
+    "nul_bytes", "bad_json", "torn_line", "not_an_object", "glued_records", "record_behind_damage", "bad_utf8"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One object found in a damaged line: where it is in the line and whether Claude Code sees it."""
+
+    start: int
+    end: int
+    value: dict[str, Any]
+    is_rescued: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """What a damaged line holds: objects, the problem codes, and how many bytes at its end are unfinished."""
+
+    pieces: list[Piece]
+    problems: list[tuple[Code, str]]
+    n_unfinished: int = 0
+
+
+def rescue_line(line: bytes, *, is_open: bool = False) -> Rescue:
+    """The objects in a line that the decoder refused.
+
+    ``is_open`` says that the line has no newline yet: an unfinished end is then pending and no problem.
+    """
+    start, end = _bounds(line)
+    if start == end:
+        return Rescue([], [("nul_bytes", f"{line.count(0)} NUL bytes and no record")]) if 0 in line else Rescue([], [])
+    body = line[start:end]
+    had_front = line[:start].strip(BLANK) != b""
+    problems: list[tuple[Code, str]] = []
+    if 0 in line[:start] or 0 in line[end:]:
+        problems.append(("nul_bytes", f"{line[:start].count(0) + line[end:].count(0)} NUL bytes around a record"))
+    try:
+        value = loads(body)
+    except ValueError:
+        return _search(line, start, end, problems, is_open=is_open)
+    if not isinstance(value, dict):
+        return Rescue([], [*problems, ("not_an_object", f"a JSON {_kind(value)} in place of an object")])
+    if not _is_utf8(body):
+        problems.append(("bad_utf8", "bytes that are not UTF-8, read as U+FFFD"))
+    return Rescue([Piece(start, end, value, had_front)], problems)
+
+
+def _bounds(line: bytes) -> tuple[int, int]:
+    start = len(line) - len(line.lstrip(BLANK + b"\0"))
+    end = len(line.rstrip(BLANK + b"\0"))
+    return (start, end) if start < end else (0, 0)
+
+
+def _search(line: bytes, start: int, end: int, problems: list[tuple[Code, str]], *, is_open: bool) -> Rescue:
+    # Latin-1 keeps one character per byte, so that positions found in the text are positions in the line.
+    text = line[:end].decode("latin-1")
+    at, pieces, damaged = start, list[Piece](), line[:start].strip(BLANK) != b""
+    tries = 0
+    while at < end and tries < MAX_STARTS:
+        tries += 1
+        found = _object_at(text, line, at)
+        if found is not None and (at == start or _looks_like_entry(found[1])):
+            stop, value = found
+            pieces.append(Piece(at, stop, value, damaged or bool(pieces)))
+            at = _skip(line, stop, end)
+            continue
+        nxt = _next_start(text, at + 1, end, len(pieces) == 0)
+        if nxt < 0:
+            break
+        damaged = True
+        at = nxt
+    return _verdict(line, pieces, at, end, problems, is_open=is_open)
+
+
+def _verdict(
+    line: bytes, pieces: list[Piece], at: int, end: int, problems: list[tuple[Code, str]], *, is_open: bool
+) -> Rescue:
+    left = end - at
+    if not pieces:
+        if is_open:
+            return Rescue([], problems, end)
+        torn = line[:end].lstrip(BLANK + b"\0").startswith(b"{")
+        code: Code = "torn_line" if torn else "bad_json"
+        words = "an object that is cut off" if torn else "neither a JSON object nor a part of one"
+        return Rescue([], [*problems, (code, words)])
+    if len(pieces) > 1 or (left and not pieces[0].is_rescued):
+        problems.append(("glued_records", f"{len(pieces)} whole records on one line"))
+    if pieces[0].start and pieces[0].is_rescued and line[: pieces[0].start].strip(BLANK + b"\0"):
+        problems.append(("record_behind_damage", f"a whole record behind {pieces[0].start} damaged bytes"))
+    if left and not is_open:
+        problems.append(("torn_line", f"{left} bytes that are no whole record behind a record"))
+    return Rescue(pieces, problems, left if is_open else 0)
+
+
+def _object_at(text: str, line: bytes, at: int) -> tuple[int, dict[str, Any]] | None:
+    if text[at : at + 1] != "{":
+        return None
+    try:
+        _, stop = _SCANNER.raw_decode(text, at)
+        value = loads(line[at:stop])
+    except (ValueError, RecursionError):
+        return None
+    return (stop, value) if isinstance(value, dict) else None
+
+
+_SCANNER = json.JSONDecoder(strict=False)
+
+
+def _looks_like_entry(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("type"), str) and ("uuid" in value or "sessionId" in value or "message" in value)
+
+
+def _next_start(text: str, at: int, end: int, _first: bool) -> int:
+    return text.find('{"', at, end)
+
+
+def _skip(line: bytes, at: int, end: int) -> int:
+    while at < end and line[at] in b" \t\r\0,":
+        at += 1
+    return at
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    return {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}.get(type(value), "value")
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

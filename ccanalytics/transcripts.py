@@ -1,0 +1,184 @@
+"""What ``load`` returns: the base tables, and every other table computed from them when it is first asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from .decode import loads
+from .errors import NotFoundError, ReadError, UsageError
+from .jobs import Piece, read_piece
+from .parse import Content
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Transcripts:
+    """Claude Code transcripts as frames.
+
+    ``files``, ``entries``, ``blocks`` are eager frames; the other tables are computed once, when first asked for.
+    """
+
+    def __init__(
+        self,
+        files: pl.DataFrame,
+        entries: pl.DataFrame,
+        blocks: pl.DataFrame,
+        read_problems: pl.DataFrame,
+        *,
+        content: Content = "none",
+        unread_places: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.files = files
+        self.entries = entries
+        self.blocks = blocks
+        self.read_problems = read_problems
+        """Problems met while reading; ``problems`` also has those met while linking."""
+        self.content: Content = content
+        self.unread_places = tuple(unread_places)
+        """Folders that could not be listed, with the reason."""
+
+    @cached_property
+    def problems(self) -> pl.DataFrame:
+        """Everything that could not be read or placed (table ``problems``)."""
+        return self.read_problems
+
+    def raw(self, entry_ids: int | Iterable[int]) -> list[dict[str, Any]]:
+        """The original objects of these entries, in the order given, read again from their files.
+
+        Parameters
+        ----------
+        entry_ids
+            One id or several.
+
+        Raises
+        ------
+        NotFoundError
+            There is no entry with such an id.
+        ReadError
+            A file is gone or has changed since it was loaded.
+        """
+        ids = [entry_ids] if isinstance(entry_ids, int) else [int(i) for i in entry_ids]
+        bad = [i for i in ids if not 0 <= i < len(self.entries)]
+        if bad:
+            raise NotFoundError(
+                f"no entry has the id {bad[0]}; ids go from 0 to {len(self.entries) - 1}", entry_ids=bad
+            )
+        places = self.entries.select("file_id", "byte_offset", "byte_length")[ids].rows()
+        paths = self.files["path"].to_list()
+        unpacked: dict[str, bytes] = {}
+        return [_read_object(paths[f], offset, length, unpacked) for f, offset, length in places]
+
+    @property
+    def unknown_types(self) -> dict[str, int]:
+        """Entry types that this version does not know, with how often they occur."""
+        counts = Counter(dict(self.entries["type"].drop_nulls().value_counts().iter_rows()))
+        return {k: counts[k] for k in sorted(counts) if k not in KNOWN_TYPES}
+
+    def unknown_fields(self) -> pl.DataFrame:
+        """Top-level fields that no column or detail is made of: ``type``, ``field``, ``n``; reads every line again."""
+        from .unknown import count_unknown_fields
+
+        return count_unknown_fields(self.files["path"].to_list())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        from .markup import table_html
+
+        return table_html(facts_of(self), caption="Claude Code transcripts", footer=HINT)
+
+
+HINT = "Tables: t.entries, t.calls, t.sessions … (all: ccanalytics table --help); cost: t.cost(by='day')."
+
+
+def facts_of(t: Transcripts) -> list[tuple[str, str]]:
+    """What was loaded, as names and values to show."""
+    sessions = t.files.filter(pl.col("kind") == "session")["session_id"].n_unique()
+    agents = t.files.filter(pl.col("kind") == "agent").height
+    span = t.files.select(pl.col("first_at").min(), pl.col("last_at").max()).row(0)
+    when = f"{span[0]:%Y-%m-%d} to {span[1]:%Y-%m-%d} (UTC)" if span[0] is not None else "no times"
+    by_code = t.read_problems["code"].value_counts().sort("count", "code", descending=[True, False])
+    trouble = ", ".join(f"{n} {code}" for code, n in by_code.iter_rows()) or "none"
+    rows = [
+        ("files", f"{len(t.files):,} ({int(t.files['size_bytes'].sum()) / 1e6:,.1f} MB)"),
+        ("sessions", f"{sessions:,}"),
+        ("agent files", f"{agents:,}"),
+        ("entries", f"{len(t.entries):,}"),
+        ("span", when),
+        ("problems", trouble),
+    ]
+    unknown = t.unknown_types
+    if unknown:
+        rows.append(("unknown types", ", ".join(f"{n} {k}" for k, n in list(unknown.items())[:8])))
+    if t.unread_places:
+        rows.append(("unreadable folders", f"{len(t.unread_places)}"))
+    return rows
+
+
+def describe(t: Transcripts) -> str:
+    """What was loaded, as a few lines of text."""
+    if not len(t.files):
+        return "Transcripts: nothing was found; cc.load(path) takes a folder, cc.load_sample() the bundled sample"
+    from .markup import plain
+
+    width = max(len(k) for k, _ in facts_of(t))
+    return "Transcripts\n" + "\n".join(f"  {k:<{width}}  {plain(v)}" for k, v in facts_of(t)) + f"\n  {HINT}"
+
+
+def _read_object(path: str, offset: int, length: int, unpacked: dict[str, bytes]) -> dict[str, Any]:
+    if path.endswith(".jsonl"):
+        data = _read_bytes(path, offset, length)
+    else:
+        if path not in unpacked:
+            unpacked[path] = _read_whole(path)
+        data = unpacked[path][offset : offset + length]
+    try:
+        value = loads(data)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ReadError(f"{path} has changed since it was loaded: no entry at byte {offset}; load again", path=path)
+    return value
+
+
+def _read_bytes(path: str | Path, offset: int, length: int) -> bytes:
+    try:
+        return read_piece(Piece(str(path), offset, length))
+    except OSError as e:
+        raise ReadError(f"cannot read {path}: {e.strerror or e}", path=str(path)) from e
+
+
+def _read_whole(path: str) -> bytes:
+    try:
+        return read_piece(Piece(path))
+    except (OSError, EOFError, ValueError, ImportError) as e:
+        raise ReadError(f"cannot read {path}: {e}", path=path) from e
+
+
+def check_choice(name: str, got: object, allowed: Iterable[str]) -> None:
+    """Raise ``UsageError`` unless ``got`` is one of ``allowed``."""
+    choices = list(allowed)
+    if got not in choices:
+        raise UsageError(f"{name} is {got!r}; allowed are {', '.join(map(repr, choices))}", got=got, allowed=choices)
+
+
+_KNOWN = """
+user assistant system attachment progress summary custom-title ai-title last-prompt tag agent-name agent-color
+agent-setting mode permission-mode pr-link worktree-state file-history-snapshot file-history-delta attribution-snapshot
+content-replacement marble-origami-commit marble-origami-snapshot marble-origami-reset queue-operation
+speculation-accept task-summary relocated bridge-session fork-context-ref cost-state continued-in ended-by-model
+observer-ref history-suppression isolation-latch atis-latch frame-link artifact-comment-monitor
+artifact-autoreact-ledger tombstone agent_metadata saved_hook_context api-request api-request-blob api-request-shape
+tools-used snip
+"""
+KNOWN_TYPES = frozenset(_KNOWN.split())
