@@ -131,7 +131,6 @@ TOOLS = Table(
         C("name", "str", "name of the tool as written", "tool_use.name"),
         C("mcp_server", "str", "MCP server, from mcp__<server>__<tool>", "tool_use.name"),
         C("mcp_tool", "str", "its tool", "tool_use.name"),
-        C("is_server_side", "bool", "run by the API itself (server_tool_use)"),
         C("started_at", "ts", "when the call was written", "timestamp"),
         C("ended_at", "ts", "when its result was written; null when unanswered", "timestamp"),
         C("duration_ms", "i64", "from call to result; null when unanswered or when time steps back", unit="ms"),

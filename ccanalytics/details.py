@@ -1,0 +1,69 @@
+"""The JSON in ``entries.detail`` and ``blocks.detail`` as typed columns, one per fact asked for.
+
+What a transcript says may have any type; a fact of another type than expected is null, never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import orjson
+import polars as pl
+
+Kind = Literal["str", "i64", "f64", "bool"]
+_DTYPES: dict[str, pl.DataType] = {"str": pl.String(), "i64": pl.Int64(), "f64": pl.Float64(), "bool": pl.Boolean()}
+
+
+def read_details(details: pl.Series, facts: Mapping[str, Kind]) -> pl.DataFrame:
+    """One column per fact, in the rows' order; a fact is a path such as ``result.agentId``.
+
+    Examples
+    --------
+    >>> read_details(pl.Series(['{"result":{"status":"completed"}}', None]), {"result.status": "str"})["result.status"]
+    shape: (2,)
+    Series: 'result.status' [str]
+    [
+        "completed"
+        null
+    ]
+    """
+    objects = parse_details(details)
+    columns = {}
+    for path, kind in facts.items():
+        values = objects
+        for key in path.split("."):
+            values = [v.get(key) if isinstance(v, dict) else None for v in values]
+        columns[path] = pl.Series(path, [_as(v, kind) for v in values], dtype=_DTYPES[kind])
+    return pl.DataFrame(columns)
+
+
+def parse_details(details: pl.Series) -> list[object]:
+    """The decoded objects; None for null and for what is no JSON."""
+    return [None if text is None else _loads(text) for text in details.to_list()]
+
+
+def _loads(text: str) -> object:
+    try:
+        value: object = orjson.loads(text)
+    except ValueError:
+        return None
+    return value
+
+
+def _as(value: object, kind: Kind) -> object:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return value if kind == "bool" else None
+    if isinstance(value, str):
+        return value if kind == "str" else None
+    if not isinstance(value, int | float):
+        return None
+    if kind == "str":
+        return str(value)
+    if kind == "f64":
+        return float(value)
+    if kind == "bool" or value != value or abs(value) >= 2**62:
+        return None
+    return int(value)
