@@ -1,4 +1,6 @@
-"""Your Claude Code history as data frames: exact conversations, exact cost, pictures you can click, Parquet you can keep.
+"""Your Claude Code history as data frames.
+
+Exact conversations, exact cost, pictures you can click, Parquet you can keep.
 
 >>> import ccanalytics as cc
 >>> t = cc.load_sample()
@@ -8,7 +10,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -29,14 +33,16 @@ _MODULES = {"errors", "schema", "plot", "widgets", "testing"}
 __all__ = ["__version__", "errors", "schema", *_WHERE]
 
 if TYPE_CHECKING:
-    from . import errors, schema
-    from .find import find_files
-    from .history import read_history
-    from .listing import list_sessions
-    from .load import load
-    from .projects import project_of, project_slug
-    from .sample import load_sample
-    from .transcripts import Transcripts
+    from . import errors as errors
+    from . import schema as schema
+    from .find import find_files as find_files
+    from .history import read_history as read_history
+    from .listing import list_sessions as list_sessions
+    from .load import load as load
+    from .projects import project_of as project_of
+    from .projects import project_slug as project_slug
+    from .sample import load_sample as load_sample
+    from .transcripts import Transcripts as Transcripts
 
 
 def __getattr__(name: str) -> Any:
@@ -52,3 +58,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_WHERE, *_MODULES})
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Whoever imports the submodule `load` first would otherwise put it in place of the function `load`.
+        if not (name in _WHERE and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -32,3 +34,8 @@ def test_every_direct_dependency_has_a_tested_version() -> None:
 
 def test_pins_name_versions_only() -> None:
     assert all(re.fullmatch(r"[a-z0-9.-]+==[^\s/:]+( ; .+)?", pin) for pin in pins())
+
+
+def test_a_submodule_never_hides_the_function_of_its_name() -> None:
+    code = "import ccanalytics as cc; cc.load_sample(); import ccanalytics.load; assert callable(cc.load)"
+    subprocess.run([sys.executable, "-c", code], check=True)
