@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
@@ -89,17 +89,33 @@ def read_head(path: str) -> Head | None:
     """What the first lines say the file is; ``None`` when they are no transcript's."""
     try:
         with _open(path) as file:
-            lines = file.read(HEAD_BYTES).split(b"\n")
+            return head_of(file.read(HEAD_BYTES))
     except (OSError, EOFError, ValueError):
         return None
+
+
+def head_of(data: bytes) -> Head | None:
+    """What the first lines of a file, given as bytes, say it is; ``None`` when they are no transcript's."""
     session_id = None
-    for line in lines:
-        if session_id is None and b'"sessionId"' in line:
-            session_id = _facts_on(line).session_id
-        if b'"isSidechain"' in line:
-            head = _facts_on(line)
+    for line in lines_of(data):
+        has_envelope = b'"isSidechain"' in line
+        if not has_envelope and (session_id or b'"sessionId"' not in line):
+            continue
+        head = _facts_on(line)
+        session_id = session_id or head.session_id
+        if has_envelope:
             return Head(head.is_sidechain, head.agent_id, head.team_name, head.session_id or session_id)
     return Head(session_id=session_id) if session_id else None
+
+
+def lines_of(data: bytes) -> Iterator[bytes]:
+    """The lines one by one: mostly the first few are enough."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        yield data[start:end]
+        start = end + 1
 
 
 def place_of(folder: str, names: Sequence[str] = ()) -> tuple[str | None, tuple[str, ...]]:

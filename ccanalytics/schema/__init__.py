@@ -125,7 +125,7 @@ def _arrow_schema(table: Table) -> pa.Schema:
     return pa.schema([pa.field(c.name, types[c.dtype]) for c in table.columns])
 
 
-_MODULES = ("base", "graph", "money", "work")
+_MODULES = ("base", "graph", "money", "work", "listing")
 
 
 @cache
