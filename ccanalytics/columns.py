@@ -99,7 +99,7 @@ def entry_frame(batch: Batch, problems: Problems, content: Content) -> pl.DataFr
     cols["forked_from_session_id"] = _strings([o.forked_from.session_id if o.forked_from else None for o in lines])
     cols["forked_from_uuid"] = _strings([o.forked_from.message_uuid if o.forked_from else None for o in lines])
     cols["request_id"] = _strings([o.request_id or _echo(o, "request_id") for o in lines])
-    _message_columns(cols, lines)
+    _message_columns(cols, batch, problems)
     _fact_columns(cols, batch, content)
     return pl.DataFrame(
         {"row": cols["row"], "part": cols["part"]} | {c: cols[c] for c in ENTRIES.names if c in cols},
@@ -165,18 +165,29 @@ def _times(batch: Batch, problems: Problems) -> tuple[pl.Series, pl.Series]:
     return pl.Series(ms, dtype=pl.Int64).cast(_TS), pl.Series(texts, dtype=pl.String)
 
 
-def _message_columns(cols: dict[str, pl.Series], lines: list[Line]) -> None:
+def _message_columns(cols: dict[str, pl.Series], batch: Batch, problems: Problems) -> None:
+    lines = batch.lines
     n = len(lines)
     own = [o.message for o in lines]
     messages = [m if m is not None else _echo(o, "message") for m, o in zip(own, lines, strict=True)]
     rows = [i for i, m in enumerate(messages) if m is not None]
     having: list[Message] = [m for m in messages if m is not None]
+    _name_empty_messages(batch, problems, own)
     for name, attr in _MESSAGE_STRINGS.items():
         cols[name] = _spread(n, rows, list(map(attrgetter(attr), having)), pl.String)
     cols["has_message"] = pl.Series([m is not None for m in own], dtype=pl.Boolean)
     used = [i for i, m in enumerate(messages) if m is not None and m.usage is not None]
     usages: list[Any] = [messages[i].usage for i in used]
     _usage_columns(cols, n, used, usages)
+
+
+def _name_empty_messages(batch: Batch, problems: Problems, messages: list[Message | None]) -> None:
+    # A crash once wrote messages as objects of one key per character: valid JSON, and nothing of a message in it.
+    for i, m in enumerate(messages):
+        if m is not None and m.role is None and not m.content and m.id is None and m.usage is None:
+            place = batch.line_nos[i], batch.offsets[i]
+            words = "a message object with nothing of a message in it"
+            problems.add(batch.first_row + i, *place, "odd_message", words, part=batch.parts[i])
 
 
 def _usage_columns(cols: dict[str, pl.Series], n: int, rows: list[int], usages: list[Usage]) -> None:

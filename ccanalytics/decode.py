@@ -97,6 +97,7 @@ class Message(Struct, gc=False):
     """message: an API message or the part of it that this line holds."""
 
     id: str | None = None
+    role: str | None = None
     model: str | None = None
     content: str | list[Block] | None = None
     stop_reason: str | None = None

@@ -78,12 +78,12 @@ def _search(line: bytes, start: int, end: int, problems: list[tuple[Code, str]],
     while at < end and tries < MAX_STARTS:
         tries += 1
         found = _object_at(text, line, at)
-        if found is not None and (at == start or _looks_like_entry(found[1])):
+        if found is not None and (at == start or _is_record(line, at, *found, end)):
             stop, value = found
             pieces.append(Piece(at, stop, value, damaged or bool(pieces)))
             at = _skip(line, stop, end)
             continue
-        nxt = _next_start(text, at + 1, end, len(pieces) == 0)
+        nxt = text.find('{"', at + 1, end)
         if nxt < 0:
             break
         damaged = True
@@ -125,16 +125,19 @@ def _object_at(text: str, line: bytes, at: int) -> tuple[int, dict[str, Any]] | 
 _SCANNER = json.JSONDecoder(strict=False)
 
 
-def _looks_like_entry(value: dict[str, Any]) -> bool:
-    return isinstance(value.get("type"), str) and ("uuid" in value or "sessionId" in value or "message" in value)
-
-
-def _next_start(text: str, at: int, end: int, _first: bool) -> int:
-    return text.find('{"', at, end)
+def _is_record(line: bytes, at: int, stop: int, value: dict[str, Any], end: int) -> bool:
+    """Whether an object found behind damage is a record, and no object from inside the damaged one."""
+    if not isinstance(value.get("type"), str) or not ("uuid" in value or "sessionId" in value or "message" in value):
+        return False
+    behind = _skip(line, stop, end)
+    if behind < end and line[behind] != 123:
+        return False
+    # An echoed message inside a torn progress line looks like a record too, but names no session.
+    return line[at - 1 : at] not in (b":", b",", b"[") or "sessionId" in value
 
 
 def _skip(line: bytes, at: int, end: int) -> int:
-    while at < end and line[at] in b" \t\r\0,":
+    while at < end and line[at] in b" \t\r\0":
         at += 1
     return at
 
