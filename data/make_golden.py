@@ -69,7 +69,7 @@ def frames() -> dict[str, pl.DataFrame]:
         "cost_by_project_and_model": lambda: t.cost(by=["project", "model"]),
         "reconcile": lambda: t.reconcile(),
     }
-    wanted = {
+    wanted: dict[str, Callable[[], pl.DataFrame]] = {
         name: special.get(name, partial(getattr, t, name)) for name in tables() if name not in NOT_FROM_THE_SAMPLE
     }
     return {name: make() for name, make in (wanted | reports).items() if name not in PENDING}
