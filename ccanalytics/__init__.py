@@ -24,6 +24,7 @@ _WHERE = {
     "Transcripts": "transcripts",
     "list_sessions": "listing",
     "read_history": "history",
+    "prices": "prices",
     "find_files": "find",
     "project_slug": "projects",
     "project_of": "projects",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .history import read_history as read_history
     from .listing import list_sessions as list_sessions
     from .load import load as load
+    from .prices import prices as prices
     from .projects import project_of as project_of
     from .projects import project_slug as project_slug
     from .sample import load_sample as load_sample

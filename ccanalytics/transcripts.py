@@ -17,6 +17,8 @@ from .parse import Content
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .usage_lines import Usage
+
 
 class Transcripts:
     """Claude Code transcripts as frames.
@@ -42,6 +44,26 @@ class Transcripts:
         self.content: Content = content
         self.unread_places = tuple(unread_places)
         """Folders that could not be listed, with the reason."""
+
+    @cached_property
+    def _usage(self) -> Usage:
+        from .usage_lines import read_usage
+
+        return read_usage(self.entries, self.files)
+
+    @cached_property
+    def calls(self) -> pl.DataFrame:
+        """One row per API request (table ``calls``); see :func:`ccanalytics.calls.build_calls`."""
+        from .calls import calls_of
+
+        return calls_of(self._usage)
+
+    @cached_property
+    def ledger(self) -> pl.DataFrame:
+        """Why each line with usage counts or not (table ``ledger``); see :func:`ccanalytics.ledger.build_ledger`."""
+        from .ledger import ledger_of
+
+        return ledger_of(self._usage)
 
     @cached_property
     def problems(self) -> pl.DataFrame:
