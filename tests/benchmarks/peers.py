@@ -55,3 +55,15 @@ def aiburn_totals(text: str) -> Totals:
     rows: list[dict[str, Any]] = next(v for v in orjson.loads(text).values() if isinstance(v, list))
     sums = {key: sum(row[key] for row in rows) for key in ("input", "output", "cache")}
     return {"input_tokens": sums["input"], "output_tokens": sums["output"], "cache_tokens": sums["cache"]}
+
+
+def ccusage_costs(text: str) -> dict[str, float]:
+    """Cost by model of ``ccusage … --json``; models it has no price for are left out."""
+    report = orjson.loads(text)
+    unpriced = set(report["totals"].get("unpricedModels") or ())
+    costs: dict[str, float] = {}
+    for day in report["daily"]:
+        for row in day["modelBreakdowns"]:
+            if row["modelName"] not in unpriced:
+                costs[row["modelName"]] = costs.get(row["modelName"], 0.0) + row["cost"]
+    return costs

@@ -26,7 +26,7 @@ import orjson
 
 from .corpus import Corpus
 from .measure import Run, RunError, run
-from .peers import TOKENS, Peer, installed
+from .peers import TOKENS, Peer, ccusage_costs, installed
 
 CLI = (sys.executable, "-m", "ccanalytics")
 LOAD = "import ccanalytics as cc; t = cc.load({corpus!r}, cache={cache}); t.files, t.entries, t.blocks, t.problems"
@@ -115,7 +115,10 @@ def bench(
             print_row(row)
             rows.append(row)
             outputs.setdefault(f"{section}:{row.name}", output)
-    return rows, agreement_of(corpus, peers, outputs)
+    agreement = agreement_of(corpus, peers, outputs)
+    if text := outputs.get("a:ccusage"):
+        agreement["cost_as_ccusage"] = cost_as_ccusage(corpus, text)
+    return rows, agreement
 
 
 def sections(corpus: Path, peers: Sequence[Peer], scratch: Path) -> list[tuple[str, str, list[Contestant]]]:
@@ -250,6 +253,26 @@ def agreement_of(corpus: Path, peers: Sequence[Peer], outputs: Mapping[str, str]
         wrong = {k: (v, truth.get(k)) for k, v in totals.items() if k in truth and v != truth[k]}
         print(f"totals of {name}: {'as expected' if not wrong else f'differ (found, expected): {wrong}'}")
     return {"expected": truth, "found": found}
+
+
+def cost_as_ccusage(corpus: Path, text: str) -> dict[str, Any]:
+    """Cost by model as ccusage shows it and as policy "ccusage" computes it; prints whether they are one to the cent."""
+    theirs = ccusage_costs(text)
+    try:
+        ours = orjson.loads(run((sys.executable, "-c", COST.format(corpus=str(corpus))), {}).output)
+    except RunError as error:
+        print(f'cost by policy "ccusage" not measured: {error}')
+        return {"ccusage": theirs}
+    wrong = {m: (ours.get(m), cost) for m, cost in theirs.items() if abs((ours.get(m) or 0.0) - cost) >= 0.005}
+    print(f'cost by policy "ccusage": {"the same to the cent" if not wrong else f"differs (ours, theirs): {wrong}"}')
+    return {"ccusage": theirs, "ccanalytics": ours}
+
+
+COST = """
+import ccanalytics as cc, json
+rows = cc.load({corpus!r}, cache=False).cost(by=["model"], policy="ccusage")
+print(json.dumps(dict(rows.select("model", "cost_usd").iter_rows())))
+"""
 
 
 def expected_totals(expected: Mapping[str, Any]) -> dict[str, int]:
