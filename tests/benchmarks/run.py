@@ -256,7 +256,7 @@ def agreement_of(corpus: Path, peers: Sequence[Peer], outputs: Mapping[str, str]
 
 
 def cost_as_ccusage(corpus: Path, text: str) -> dict[str, Any]:
-    """Cost by model as ccusage shows it and as policy "ccusage" computes it; prints whether they are one to the cent."""
+    """Cost by model as ccusage shows it and as policy "ccusage" computes it; prints what differs by a cent."""
     theirs = ccusage_costs(text)
     try:
         ours = orjson.loads(run((sys.executable, "-c", COST.format(corpus=str(corpus))), {}).output)
