@@ -24,8 +24,6 @@ from ccanalytics.schema import tables
 HERE = Path(__file__).resolve().parent
 NOT_FROM_THE_SAMPLE = {"prices"}
 PENDING = {
-    "calls",
-    "ledger",
     "edges",
     "chains",
     "resume",
