@@ -4,7 +4,8 @@
                                    [--ccusage PATH] [--aiburn PATH]
 
 Sections: (a) usage report, cold; (b) all frames, cold; (c) all frames, warm cache; (d) refresh after one appended line;
-(e) export to Parquet; (f) edges, chains and resume after loading; (g) the same lines through a bare JSON decoder.
+(e) export to Parquet; (f) edges, chains and resume after loading; (g) the same lines through a bare JSON decoder;
+(h) start-up.
 A section whose feature is missing says so and is left out. Times are medians; memory is taken in one extra run.
 """
 
@@ -80,7 +81,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mb", type=float, nargs="*", default=[100.0], help="sizes of made-up corpora, in MB")
     parser.add_argument("--corpus", type=Path, nargs="*", default=[], help="config directories to use instead")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=list("abcdefg"), choices=list("abcdefg"))
+    parser.add_argument("--only", nargs="*", default=list("abcdefgh"), choices=list("abcdefgh"))
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
     parser.add_argument("--ccusage", help="path of ccusage, when it is not on PATH")
     parser.add_argument("--aiburn", help="path of aiburn, when it is not on PATH")
@@ -135,6 +136,7 @@ def sections(corpus: Path, peers: Sequence[Peer], scratch: Path) -> list[tuple[s
     def python(name: str, code: str, use: Mapping[str, str] = cold, **names: Any) -> Contestant:
         return Contestant(name, (sys.executable, "-c", code.format(corpus=str(corpus), **names)), use)
 
+    version = Contestant("--version", (*CLI, "--version"), cold)
     exporting = Contestant("export", export, cold, lambda: remove(out))
     return [
         ("a", "usage report, cold", [*them, Contestant("ccanalytics", report, cold)]),
@@ -144,6 +146,7 @@ def sections(corpus: Path, peers: Sequence[Peer], scratch: Path) -> list[tuple[s
         ("e", "export to Parquet, beside loading all frames", [python("all frames", LOAD, cache=False), exporting]),
         ("f", "edges, chains, resume, after loading", [python("graph", GRAPH)]),
         ("g", "one process, beside a bare JSON decoder", [python("orjson.loads", BARE), python("all frames", ALONE)]),
+        ("h", "start-up", [python("python alone", "pass"), python("import", "import ccanalytics"), version]),
     ]
 
 
