@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -39,14 +39,19 @@ def price_calls(
     -------
     ``cost_usd`` and the parts that sum to it, in USD; all null where the model has no price and tokens were used.
     """
-    if policy not in get_args(Policy):
-        raise UsageError(f"policy is {policy!r}; allowed: {', '.join(get_args(Policy))}", policy=policy)
+    return priced_sheet(calls, policy, prices=prices).frame()
+
+
+def priced_sheet(calls: pl.DataFrame, policy: Policy, *, prices: Overrides | PriceTable | None = None) -> Sheet:
+    """The sheet of a policy over ``calls`` after all its rules: prices, factors and searches as arrays."""
+    if policy not in POLICIES:
+        raise UsageError(f"policy is {policy!r}; allowed: {', '.join(POLICIES)}", policy=policy)
     pick, rules = POLICIES[policy]
     cards, index = pick(calls, load_prices(prices))
     sheet = Sheet(calls, cards, index)
     for rule in rules:
         rule(sheet)
-    return sheet.frame()
+    return sheet
 
 
 def _pick_by_time(calls: pl.DataFrame, prices: PriceTable) -> Picked:

@@ -67,7 +67,7 @@ class PriceTable:
         """Cards of a model id, best first: the user's before the packaged, an exact key before a recognised name."""
         name = canonical_model(model)
         found: list[Card] = []
-        for owner in ("user", "list"):
+        for owner in ("user", "list", "fetched"):
             names = self._by_name.get(owner, {})
             found += names.get(model) or (names.get(name) if name else None) or ()
         return tuple(found)
@@ -126,8 +126,22 @@ def load_prices(overrides: Overrides | PriceTable | None = None) -> PriceTable:
     """
     if isinstance(overrides, PriceTable):
         return overrides
-    own = _read_overrides(overrides)
-    return replace(_packaged(), cards=(*own, *_packaged().cards)) if own else _packaged()
+    packaged = _packaged()
+    own, fetched = _read_overrides(overrides), _read_fetched()
+    return replace(packaged, cards=(*own, *packaged.cards, *fetched)) if own or fetched else packaged
+
+
+def _read_fetched() -> tuple[Card, ...]:
+    from .refresh import refreshed_file
+
+    file = refreshed_file()
+    return _read_fetched_file(str(file), file.stat().st_mtime_ns) if file.is_file() else ()
+
+
+@cache
+def _read_fetched_file(path: str, _modified: int) -> tuple[Card, ...]:
+    doc = orjson.loads(Path(path).read_bytes())
+    return tuple(_card({**row, "source": doc["source"]}, "fetched") for row in doc["cards"])
 
 
 @cache

@@ -121,8 +121,9 @@ def run_sessions(args: argparse.Namespace) -> int:
 
 def run_prices(args: argparse.Namespace) -> int:
     """Print the price table in use."""
-    from . import prices
+    from .prices import prices
+    from .refresh import refresh_prices
 
     if args.refresh_prices:
-        prices.refresh_prices()
-    return emit(prices.prices(), args, name="prices")
+        refresh_prices()
+    return emit(prices(), args, name="prices")

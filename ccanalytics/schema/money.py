@@ -126,7 +126,7 @@ PRICES = Table(
     "price card of a model in a span of time",
     ("card", "model", "valid_from", "cli_version"),
     (
-        C("card", "str", "whose prices", values=("list", "claude-code", "user")),
+        C("card", "str", "whose prices", values=("user", "list", "fetched", "claude-code")),
         C("model", "str", "canonical model name"),
         C("aliases", "str", "other names, comma-separated"),
         C("valid_from", "ts", "first moment the card applies; null for always"),
