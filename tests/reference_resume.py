@@ -262,9 +262,9 @@ def _without_dead_branches(lines: list[bytes], size: int) -> list[bytes]:
     formed: dict[int, tuple[str, str | None]] = {}
     by_uuid: dict[str, int] = {}
     for no, line in enumerate(lines):
-        form, uuid = _FORM.match(line), _UUID.findall(line)
-        if form and uuid:
-            name = uuid[-1].decode("utf-8", "replace")
+        form = _FORM.match(line)
+        name = _own_uuid(line)
+        if form and name:
             formed[no] = (name, form.group(1).decode("utf-8", "replace") if form.group(1) is not None else None)
             by_uuid[name] = no
     tip = max((no for no in formed if b'"isSidechain":true' not in lines[no]), default=None)
@@ -280,6 +280,16 @@ def _without_dead_branches(lines: list[bytes], size: int) -> list[bytes]:
     if dead * 2 <= size:
         return lines
     return [line for no, line in enumerate(lines) if no in way or no not in formed]
+
+
+def _own_uuid(line: bytes) -> str | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        found = _UUID.findall(line)
+        return found[-1].decode("utf-8", "replace") if found else None
+    own = value.get("uuid") if isinstance(value, dict) else None
+    return own if isinstance(own, str) else None
 
 
 def chain(session: Session, rules: Rules) -> list[Entry]:

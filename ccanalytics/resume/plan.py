@@ -1,0 +1,71 @@
+"""What a resume of every session comes to, before it is written out as a frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..graph import NONE, Rows
+from .nodes import Nodes
+
+STEPS = (
+    "walk", "bridged", "relinked", "spliced", "line", "result", "passive", "behind_tip", "interrupted", "no_response",
+    "continue", "collapsed",
+)  # fmt: skip
+CODE = {name: i for i, name in enumerate(STEPS)}
+
+NO_RESPONSE, CONTINUE = -1, -2
+INTERRUPTED = -10
+"""In place of a row: an entry that the program makes up. ``INTERRUPTED - i`` answers call ``i`` of ``Nodes.call_row``."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """Rows of every session in order, with made-up entries in place (negative numbers)."""
+
+    nodes: Nodes
+    file: Rows
+    row: Rows
+    step: Rows
+    """For each node (not each place): which step brings it in."""
+    refused: dict[int, str]
+    """Files that are not resumed, and why."""
+    unanswered: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Rows of the chain left out because their calls have no result."""
+    empty: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Rows of the chain left out because they hold nothing but thinking or blanks."""
+    absorbed: dict[int, list[int]] = field(default_factory=dict)
+    """2.1.88: rows whose blocks went into the entry before them, by that entry's row."""
+    spliced: list[tuple[int, int]] = field(default_factory=list)
+    """Pairs (child, the entry that stands in for its missing parent)."""
+
+    @property
+    def is_made(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Places taken by entries the program makes up."""
+        return self.row < 0
+
+
+class Drops:
+    """Rows that the last step leaves out, as they are found."""
+
+    def __init__(self) -> None:
+        self.unanswered: list[int] = []
+        self.empty: list[int] = []
+
+
+def assemble(parts: list[tuple[Rows, Rows]]) -> tuple[Rows, Rows]:
+    """Stretches of (file, row), each in order and with every file in only one of them → all, by file."""
+    if not parts:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    file = np.concatenate([f for f, _ in parts])
+    row = np.concatenate([r for _, r in parts])
+    order = np.argsort(file, kind="stable")
+    return file[order], row[order]
+
+
+def last_per_file(rows: Rows, nodes: Nodes) -> Rows:
+    """The last of ``rows`` (ascending) in each file; ``NONE`` for files with none."""
+    out = np.full(nodes.n_files, NONE, dtype=np.int64)
+    out[nodes.file[rows]] = rows
+    return out
