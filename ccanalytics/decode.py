@@ -17,6 +17,8 @@ from msgspec import Meta, Raw, Struct
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Scalar = str | int | float | bool | None
+NO_RAW = Raw(b"")
+"""What a raw field holds when the line does not have it."""
 
 
 class CacheCreation(Struct, gc=False):
@@ -59,7 +61,7 @@ class Source(Struct, gc=False):
     """source of an image or document block."""
 
     type: str | None = None
-    data: Raw = Raw(b"")
+    data: Raw = NO_RAW
 
 
 class Part(Struct, gc=False):
@@ -79,13 +81,13 @@ class Side(Struct, gc=False):
 class Block(Struct, gc=False):
     """One content block of a message."""
 
+    tool_use_id: str | None = None
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
     id: str | None = None
     name: str | None = None
-    input: Raw = Raw(b"")
-    tool_use_id: str | None = None
+    input: Raw = NO_RAW
     content: str | list[Part] | None = None
     is_error: bool | None = None
     source: Source | None = None
@@ -110,11 +112,11 @@ class Hunk(Struct, gc=False):
     lines: list[str] | None = None
 
 
-class Result(Struct, gc=False, rename="camel"):
-    """toolUseResult, the fields that are facts and not text."""
+class Result(Struct, gc=False, rename="camel", omit_defaults=True):
+    """toolUseResult, the fields that are facts and not text; flags that are mostly false are false when absent."""
 
     status: Scalar = None
-    is_async: Scalar = None
+    is_async: Scalar = False
     agent_id: Scalar = None
     agent_type: Scalar = None
     resolved_model: Scalar = None
@@ -124,7 +126,7 @@ class Result(Struct, gc=False, rename="camel"):
     total_tool_use_count: Scalar = None
     duration_ms: Scalar = None
     duration_seconds: Scalar = None
-    interrupted: Scalar = None
+    interrupted: Scalar = False
     background_task_id: Scalar = None
     task_id: Scalar = None
     run_id: Scalar = None
@@ -141,17 +143,17 @@ class Result(Struct, gc=False, rename="camel"):
     bytes: Scalar = None
     code: Scalar = None
     search_count: Scalar = None
-    success: Scalar = None
+    success: Scalar = False
     command_name: Scalar = None
-    user_modified: Scalar = None
+    user_modified: Scalar = False
     output_file: Scalar = None
     worktree_path: Scalar = None
     worktree_branch: Scalar = None
     structured_patch: list[Hunk] | None = None
-    content: Raw = Raw(b"")
+    content: Raw = NO_RAW
 
 
-class Attachment(Struct, gc=False):
+class Attachment(Struct, gc=False, omit_defaults=True):
     """attachment, the fields that are facts and not text."""
 
     type: str | None = None
@@ -167,7 +169,7 @@ class Attachment(Struct, gc=False):
     taskType: Scalar = None  # noqa: N815
     status: Scalar = None
     itemCount: Scalar = None  # noqa: N815
-    prompt: Raw = Raw(b"")
+    prompt: Raw = NO_RAW
 
 
 class EchoedLine(Struct, gc=False, rename="camel"):
@@ -177,7 +179,7 @@ class EchoedLine(Struct, gc=False, rename="camel"):
     request_id: str | None = None
 
 
-class Progress(Struct, gc=False):
+class Progress(Struct, gc=False, omit_defaults=True):
     """data of a progress line, the fields that are facts and not text."""
 
     type: str | None = None
@@ -203,59 +205,62 @@ class Forked(Struct, gc=False, rename="camel"):
 
 
 class Line(Struct, gc=False, rename="camel"):
-    """One transcript line: the envelope and the parts that become columns."""
+    """One transcript line: the envelope and the parts that become columns.
 
+    The order is that of the keys on disk: the decoder looks for the next field first.
+    """
+
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    is_sidechain: bool | None = None
+    team_name: str | None = None
+    agent_name: str | None = None
+    prompt_id: str | None = None
+    agent_id: str | None = None
+    message: Message | None = None
+    attachment: Attachment | None = None
+    data: Progress | None = None
+    request_id: str | None = None
     type: str | None = None
     subtype: str | None = None
     uuid: str | None = None
-    parent_uuid: str | None = None
-    logical_parent_uuid: str | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
     timestamp: str | None = None
-    is_sidechain: bool | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
-    version: str | None = None
+    tool_use_result: Result | str | list[Raw] | None = None
+    source_tool_assistant_uuid: str | None = msgspec.field(default=None, name="sourceToolAssistantUUID")
+    tool_use_id: str | None = msgspec.field(default=None, name="toolUseID")
+    parent_tool_use_id: str | None = msgspec.field(default=None, name="parentToolUseID")
     entrypoint: str | None = None
+    cwd: str | None = None
+    session_id: str | None = None
+    version: str | None = None
+    git_branch: str | None = None
     slug: str | None = None
-    team_name: str | None = None
-    agent_name: str | None = None
+    message_id: str | None = None
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     is_visible_in_transcript_only: bool | None = None
     is_api_error_message: bool | None = None
-    prompt_id: str | None = None
-    request_id: str | None = None
     requested_model: str | None = None
-    message: Message | None = None
-    tool_use_result: Result | str | list[Raw] | None = None
-    attachment: Attachment | None = None
-    data: Progress | None = None
-    origin: Raw = Raw(b"")
-    content: Raw = Raw(b"")
+    origin: Raw = NO_RAW
+    content: Raw = NO_RAW
     operation: str | None = None
     cost_usd: float | None = msgspec.field(default=None, name="costUSD")
-    source_tool_assistant_uuid: str | None = msgspec.field(default=None, name="sourceToolAssistantUUID")
     source_tool_use_id: str | None = msgspec.field(default=None, name="sourceToolUseID")
-    tool_use_id: str | None = msgspec.field(default=None, name="toolUseID")
-    parent_tool_use_id: str | None = msgspec.field(default=None, name="parentToolUseID")
     leaf_uuid: str | None = None
-    message_id: str | None = None
     forked_from: Forked | None = None
     permission_mode: Scalar = None
     prompt_source: Scalar = None
     tool_denial_kind: Scalar = None
-    permission_decision: Raw = Raw(b"")
+    permission_decision: Raw = NO_RAW
     interrupted_message_id: Scalar = None
     turn_origin: Scalar = None
     stream_cut_cause: Scalar = None
     api_error_status: Scalar = None
-    error: Raw = Raw(b"")
+    error: Raw = NO_RAW
     effort: Scalar = None
     advisor_model: Scalar = None
     is_aborted_mid_stream: Scalar = None
-    supersedes: Raw = Raw(b"")
+    supersedes: Raw = NO_RAW
     attribution_agent: Scalar = None
     attribution_skill: Scalar = None
     attribution_plugin: Scalar = None
@@ -284,7 +289,9 @@ class Input(Struct, gc=False):
     todos: list[Raw] | None = None
 
 
-decode_line: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
+_DECODER = msgspec.json.Decoder(Line)
+decode_line: Callable[[bytes], Line] = _DECODER.decode
+decode_lines: Callable[[bytes | memoryview], list[Line]] = _DECODER.decode_lines
 decode_input: Callable[[bytes | Raw], Input] = msgspec.json.Decoder(Input).decode
 
 

@@ -9,10 +9,11 @@ import re
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
 import orjson
 from msgspec import Raw
 
-from .decode import Attachment, Block, Input, Line, Progress, Result, input_from_raw, loads
+from .decode import NO_RAW, Attachment, Block, Hunk, Input, Line, Progress, Result, input_from_raw, loads
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
     ("<command-name>", "command"),
@@ -74,25 +75,39 @@ def prompt_kind(line: Line, text: str) -> str:
     return "typed" if head.strip() or has_other else "empty"
 
 
-def user_detail(line: Line, text: str, kind: str) -> dict[str, Any]:
-    """The ``detail`` of a user entry."""
+def user_facts(line: Line, *, has_more: bool) -> tuple[str, int | None, str | None]:
+    """Prompt kind, text hash and ``detail`` of a user entry; ``has_more``: some field of ``MORE_USER`` is set."""
+    content = line.message.content if line.message is not None else None
+    if type(content) is list and len(content) == 1 and content[0].type == "tool_result" and not line.is_compact_summary:
+        text, kind = "", "tool_result"
+    else:
+        text = user_text(line)
+        kind = prompt_kind(line, text)
+    hashed = text_hash(text) if text and kind in ("typed", "teammate", "command", "shell_input") else None
+    return kind, hashed, _dump(_user_detail(line, text, kind, has_more=has_more))
+
+
+def _user_detail(line: Line, text: str, kind: str, *, has_more: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     result = line.tool_use_result
-    if isinstance(result, Result):
+    if result is None:
+        pass
+    elif isinstance(result, Result):
         facts = result_facts(result)
-        if facts:
-            out["result"] = facts
+        if len(facts) > 2:
+            out["result"] = orjson.Fragment(facts)
     elif isinstance(result, str):
         out["result_kind"] = _string_result(result)
-    elif result is not None:
+    else:
         out["result_kind"] = "list"
-    if kind in ("task_notification", "command"):
-        out.update(_tags(text))
-    elif kind == "tool_result" and "agent_id" not in out:
+    if kind == "tool_result":
         found = _agent_in_results(line)
         if found:
             out["agent_id"] = found
-    out.update(_user_envelope(line))
+    elif kind in ("task_notification", "command"):
+        out.update(_tags(text))
+    if has_more:
+        out.update(_user_envelope(line))
     return out
 
 
@@ -103,6 +118,8 @@ _USER_FIELDS = (
     ("interrupted_message_id", "interruptedMessageId"),
     ("turn_origin", "turnOrigin"),
 )
+MORE_USER = (*(name for name, _ in _USER_FIELDS), "origin", "permission_decision")
+"""Fields of a line that few user entries have."""
 
 
 def _user_envelope(line: Line) -> dict[str, Any]:
@@ -140,6 +157,8 @@ def _agent_in_results(line: Line) -> str | None:
     for b in content:
         if b.type == "tool_result":
             text = block_text(b)
+            if "agentId: " not in text:
+                continue
             # The agent tool writes the id at the end of its answer; old versions at the start.
             found = _AGENT_ID.search(text[:300]) or _AGENT_ID.search(text[-600:])
             if found:
@@ -147,27 +166,33 @@ def _agent_in_results(line: Line) -> str | None:
     return None
 
 
-_RESULT_NAMES = tuple(f for f in Result.__struct_fields__ if f not in ("structured_patch", "content"))
+def result_facts(result: Result) -> bytes:
+    """The facts of a toolUseResult as JSON, null and false ones left out."""
+    hunks, content = result.structured_patch, result.content
+    result.structured_patch, result.content = None, NO_RAW
+    facts = _encode(result)
+    if b":null" in facts or b":false" in facts:
+        facts = orjson.dumps({k: v for k, v in orjson.loads(facts).items() if v is not None and v is not False})
+    if hunks is None:
+        return facts
+    added, removed = _changed_lines(result, hunks, content)
+    more = b'"linesAdded":%d,"linesRemoved":%d}' % (added, removed)
+    return facts[:-1] + b"," + more if len(facts) > 2 else b"{" + more
 
 
-def result_facts(result: Result) -> dict[str, Any]:
-    """The facts of a toolUseResult, null and false ones left out."""
-    out: dict[str, Any] = {}
-    for name in _RESULT_NAMES:
-        value = getattr(result, name)
-        if value is not None and value is not False:
-            out[_camel(name)] = value
-    if result.structured_patch is not None:
-        added = removed = 0
-        for hunk in result.structured_patch:
-            for text in hunk.lines or ():
-                added += text.startswith("+")
-                removed += text.startswith("-")
-        if result.type == "create" and not added:
-            content = small_json(result.content, limit=1 << 26)
-            added = len(content.splitlines()) if isinstance(content, str) else 0
-        out["linesAdded"], out["linesRemoved"] = added, removed
-    return out
+_encode = msgspec.json.Encoder().encode
+
+
+def _changed_lines(result: Result, hunks: list[Hunk], content: Raw) -> tuple[int, int]:
+    added = removed = 0
+    for hunk in hunks:
+        for text in hunk.lines or ():
+            added += text.startswith("+")
+            removed += text.startswith("-")
+    if result.type == "create" and not added:
+        written = small_json(content, limit=1 << 26)
+        added = len(written.splitlines()) if isinstance(written, str) else 0
+    return added, removed
 
 
 def block_text(b: Block) -> str:
@@ -187,10 +212,10 @@ _AGENT_TOOLS = frozenset(("Task", "Agent", "SendMessage", "Workflow", "TeamCreat
 _SHELL_TOOLS = frozenset(("Bash", "PowerShell", "BashOutput"))
 
 
-def call_facts(b: Block) -> tuple[dict[str, Any], int | None]:
+def call_facts(b: Block) -> tuple[str | None, int | None]:
     """The ``detail`` of a tool_use block and the hash of an agent call's prompt."""
-    if not len(b.input) or len(b.input) <= 2:
-        return {}, None
+    if len(b.input) <= 2:
+        return None, None
     inp = input_from_raw(b.input)
     out: dict[str, Any] = {}
     hashed = None
@@ -214,42 +239,48 @@ def call_facts(b: Block) -> tuple[dict[str, Any], int | None]:
         out["url_host"] = _host(inp)
     if inp.todos is not None:
         out["n_todos"] = len(inp.todos)
-    return out, hashed
+    return _dump(out), hashed
 
 
 def _host(inp: Input) -> str:
     return str(inp.url).split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1][:200]
 
 
-def attachment_detail(a: Attachment) -> tuple[dict[str, Any], int | None]:
+def attachment_detail(a: Attachment) -> tuple[str | None, int | None]:
     """The ``detail`` of an attachment and the hash of a queued prompt."""
-    out = {
-        n: v for n in Attachment.__struct_fields__ if n not in ("type", "prompt") and (v := getattr(a, n)) is not None
-    }
-    hashed = None
-    if a.type == "queued_command":
-        prompt = small_json(a.prompt, limit=1 << 24)
-        if isinstance(prompt, list):
-            prompt = "\n".join(p["text"] for p in prompt if isinstance(p, dict) and isinstance(p.get("text"), str))
-        if isinstance(prompt, str):
-            hashed = text_hash(prompt)
-            head = prompt.lstrip()[:48]
-            if head.startswith("<task-notification>"):
-                out.update(_tags(prompt))
-                out["prompt_kind"] = "task_notification"
-    return out, hashed
+    prompt, a.prompt = a.prompt, NO_RAW
+    detail = _without_type(a)
+    if a.type != "queued_command":
+        return detail, None
+    text = small_json(prompt, limit=1 << 24)
+    if isinstance(text, list):
+        text = "\n".join(p["text"] for p in text if isinstance(p, dict) and isinstance(p.get("text"), str))
+    if not isinstance(text, str):
+        return detail, None
+    if text.lstrip()[:48].startswith("<task-notification>"):
+        facts = orjson.loads(detail) if detail else {}
+        detail = dump_detail(facts | _tags(text) | {"prompt_kind": "task_notification"})
+    return detail, text_hash(text)
 
 
-def progress_detail(p: Progress) -> dict[str, Any]:
+def progress_detail(p: Progress) -> str | None:
     """The ``detail`` of a progress line."""
-    return {
-        n: v for n in Progress.__struct_fields__ if n not in ("type", "message") and (v := getattr(p, n)) is not None
-    }
+    p.message = None
+    return _without_type(p)
+
+
+def _without_type(facts: Attachment | Progress) -> str | None:
+    # The type is a column; it stands first in these structs, and null fields are not written.
+    text = _encode(facts)
+    if facts.type is not None:
+        text = b"{" + text[len(_encode(facts.type)) + 9 :]
+    return text.decode() if len(text) > 2 else None
 
 
 _TEXT_KEYS = frozenset(
     ("content", "lastPrompt", "summary", "summaryContent", "text", "prompt", "customTitle", "aiTitle", "message",
-     "rendered", "toolUseResult", "stagedText", "staged", "planContent", "hookAdditionalContext", "error", "errorDetails")
+     "rendered", "toolUseResult", "stagedText", "staged", "planContent", "hookAdditionalContext", "error",
+     "errorDetails")
 )  # fmt: skip
 _ENVELOPE_KEYS = frozenset(
     ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "agentId", "timestamp",
@@ -262,8 +293,9 @@ DETAILED_TYPES = frozenset(
      "history-suppression", "observer-ref", "isolation-latch", "speculation-accept", "tombstone", "snip")
 )  # fmt: skip
 VALUE_KEYS = {
-    "custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag", "mode": "mode", "permission-mode": "permissionMode",
-    "agent-name": "agentName", "agent-color": "agentColor", "agent-setting": "agentSetting", "summary": "summary",
+    "custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag", "mode": "mode",
+    "permission-mode": "permissionMode", "agent-name": "agentName", "agent-color": "agentColor",
+    "agent-setting": "agentSetting", "summary": "summary",
     "last-prompt": "lastPrompt", "pr-link": "prUrl", "relocated": "relocatedCwd", "task-summary": "summary",
 }  # fmt: skip
 TEXT_VALUES = frozenset(("summary", "last-prompt", "task-summary"))
@@ -293,8 +325,8 @@ def system_detail(obj: dict[str, Any]) -> dict[str, Any]:
         k: obj[k]
         for k in (
             "compactMetadata", "microcompactMetadata", "snipMetadata", "removedUuids", "durationMs", "messageCount",
-            "pendingBackgroundAgentCount", "retryAttempt", "maxRetries", "retryInMs", "hookCount", "preventedContinuation",
-            "url", "level", "source", "toolUseID", "hasOutput",
+            "pendingBackgroundAgentCount", "retryAttempt", "maxRetries", "retryInMs", "hookCount",
+            "preventedContinuation", "url", "level", "source", "toolUseID", "hasOutput",
         )
         if k in obj
     }  # fmt: skip
@@ -327,7 +359,11 @@ _ASSISTANT_FIELDS = (
 )
 
 
-def assistant_detail(line: Line) -> dict[str, Any]:
+MORE_ASSISTANT = (*(name for name, _ in _ASSISTANT_FIELDS), "error", "supersedes")
+"""Fields of a line that few assistant entries have."""
+
+
+def assistant_detail(line: Line) -> str | None:
     """The ``detail`` of an assistant entry."""
     out = {key: v for name, key in _ASSISTANT_FIELDS if (v := getattr(line, name)) is not None}
     if len(line.error):
@@ -336,7 +372,7 @@ def assistant_detail(line: Line) -> dict[str, Any]:
             out["error"] = error
     if len(line.supersedes):
         out["supersedes"] = small_json(line.supersedes)
-    return out
+    return dump_detail(out)
 
 
 def small_json(raw: Raw, limit: int = 4096) -> Any:
@@ -350,16 +386,14 @@ def small_json(raw: Raw, limit: int = 4096) -> Any:
 
 
 def dump_detail(detail: dict[str, Any]) -> str | None:
-    """JSON text of a detail; None when it is empty."""
-    kept = {k: v for k, v in detail.items() if v is not None}
+    """JSON text of a detail without its nulls; None when it is empty."""
+    return _dump({k: v for k, v in detail.items() if v is not None})
+
+
+def _dump(kept: dict[str, Any]) -> str | None:
     if not kept:
         return None
     try:
         return orjson.dumps(kept).decode()
     except (TypeError, ValueError, RecursionError):
         return None
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(p.capitalize() for p in rest)

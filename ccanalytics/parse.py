@@ -6,23 +6,24 @@ them into entry ids. Only LF separates lines: U+2028 and its kin stand inside te
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import accumulate
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import polars as pl
 
-from .columns import block_frame, entry_frame
-from .decode import Line, decode_line, line_from_object
+from .columns import RAW_TYPES, Columns
+from .decode import Line, decode_line, decode_lines, line_from_object
 from .rescue import rescue_line
 
 Content = Literal["none", "preview", "full"]
-BATCH_LINES = 4096
-"""Lines decoded before they become columns; bounds the memory taken by decoded objects."""
-BATCH_BYTES = 32 << 20
+BATCH_LINES = 1024
+BATCH_BYTES = 8 << 20
+"""Lines and bytes decoded before their facts are taken; bounds the memory that decoded texts take."""
+FRAME_ROWS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class Batch:
     """Decoded lines, perhaps of several stretches, with their places."""
 
     lines: list[Line] = field(default_factory=list)
-    raws: list[bytes] = field(default_factory=list)
+    raws: dict[int, bytes] = field(default_factory=dict)
+    """The bytes of lines whose facts are taken from the whole object."""
     parts: list[int] = field(default_factory=list)
     line_nos: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
@@ -128,100 +130,136 @@ def parse_bytes(data: bytes, *, content: Content = "none") -> Parsed:
 
 def parse_stretches(stretches: Iterable[Stretch], *, content: Content = "none") -> Parsed:
     """As ``parse_bytes``, of several stretches at once: columns are built over all of them together."""
-    problems, parts = Problems(), list[Part]()
-    entries: list[pl.DataFrame] = []
-    blocks: list[pl.DataFrame] = []
-    batch = Batch()
-    size = 0
-    for number, stretch in enumerate(stretches):
-        raw = stretch.data.split(b"\n")
-        part, problems.part = Part(n_lines=len(raw) - (not raw[-1]), n_bytes=len(stretch.data)), number
-        parts.append(part)
-        n_problems, line_no, offset, start = len(problems.rows), stretch.first_line_no, stretch.first_offset, 0
-        last = raw.pop()
-        part.n_settled_bytes, part.n_settled_lines = part.n_bytes - len(last), len(raw)
-        while start < len(raw):
-            chunk, n_bytes = _next_chunk(raw, start, size, len(batch.lines))
-            n_before = len(batch.lines)
-            decode_chunk(chunk, batch, problems, line_no, offset)
-            part.n_rows += len(batch.lines) - n_before
-            start, line_no = start + len(chunk), line_no + len(chunk)
-            offset, size = offset + n_bytes, size + n_bytes
-            if len(batch.lines) >= BATCH_LINES or size >= BATCH_BYTES:
-                batch, size = _flush(batch, problems, entries, blocks, content), 0
-        part.n_settled_rows = part.n_rows
-        if last:
-            n_before = len(batch.lines)
-            _decode_one(last, batch, problems, line_no, offset, is_open=stretch.is_end)
-            part.n_rows += len(batch.lines) - n_before
-            part.n_pending_bytes = _pending(batch, n_before, last, offset, problems, n_problems, is_end=stretch.is_end)
-            size += len(last)
-    _flush(batch, problems, entries, blocks, content)
-    return Parsed(_concat(entries), _concat(blocks), problems.frame(), parts)
+    reader = _Reader(content)
+    for stretch in stretches:
+        reader.read(stretch)
+    return reader.parsed()
 
 
-def _next_chunk(raw: list[bytes], start: int, size: int, n_lines: int) -> tuple[list[bytes], int]:
-    chunk = raw[start : start + max(1, BATCH_LINES - n_lines)]
-    n_bytes = sum(map(len, chunk)) + len(chunk)
-    if size + n_bytes > BATCH_BYTES and len(chunk) > 1:
-        room, n_bytes = max(0, BATCH_BYTES - size), 0
-        for i, line in enumerate(chunk):
-            n_bytes += len(line) + 1
-            if n_bytes >= room:
-                return chunk[: i + 1], n_bytes
-    return chunk, n_bytes
+class _Reader:
+    """Lines are decoded in batches that fit a processor's cache; their cells gather until a frame is worth it."""
+
+    def __init__(self, content: Content) -> None:
+        self._content: Content = content
+        self._problems = Problems()
+        self._parts: list[Part] = []
+        self._batch = Batch()
+        self._n_batch_bytes = 0
+        self._columns = Columns(content)
+        self._frames: list[tuple[pl.DataFrame, pl.DataFrame]] = []
+        self._first_row = 0
+
+    def read(self, stretch: Stretch) -> None:
+        """Decode the lines of one stretch."""
+        data, batch = stretch.data, self._batch
+        ends = _newlines(data)
+        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends + 1))
+        settled = int(starts[-1])
+        part = Part(n_bytes=len(data), n_settled_bytes=settled, n_settled_lines=len(ends))
+        part.n_lines = len(ends) + (settled < len(data))
+        self._problems.part = len(self._parts)
+        self._parts.append(part)
+        first_row, at = batch.first_row + len(batch.lines), 0
+        while at < len(ends):
+            stop = self._stop(ends, at, int(starts[at]))
+            chunk = Chunk(data, starts[at:stop], ends[at:stop], stretch.first_line_no + at, stretch.first_offset)
+            decode_chunk(chunk, self._batch, self._problems)
+            self._n_batch_bytes += int(starts[stop] - starts[at])
+            at = stop
+            self._flush()
+        part.n_settled_rows = self._batch.first_row + len(self._batch.lines) - first_row
+        if settled < len(data):
+            part.n_pending_bytes = self._read_last(stretch, data[settled:], stretch.first_line_no + len(ends))
+        part.n_rows = self._batch.first_row + len(self._batch.lines) - first_row
+
+    def _stop(self, ends: Any, at: int, start: int) -> int:
+        """Where the next chunk stops, so that the batch is neither too long nor too large."""
+        by_size = int(np.searchsorted(ends, start + BATCH_BYTES - self._n_batch_bytes))
+        return min(max(by_size, at + 1), at + BATCH_LINES - len(self._batch.lines))
+
+    def _read_last(self, stretch: Stretch, last: bytes, line_no: int) -> int:
+        """Decode a last line without newline; the bytes of an unfinished record in it."""
+        batch, problems = self._batch, self._problems
+        n_lines, n_problems = len(batch.lines), len(problems.rows)
+        offset = stretch.first_offset + len(stretch.data) - len(last)
+        _decode_one(last, batch, problems, line_no, offset, is_open=stretch.is_end)
+        self._n_batch_bytes += len(last)
+        if not stretch.is_end:
+            return 0
+        if len(batch.lines) > n_lines:
+            # A last line that is whole counts, newline or not.
+            end = batch.offsets[-1] + batch.lengths[-1] - offset
+            return len(last[end:].strip(b" \t\r\0"))
+        return 0 if len(problems.rows) > n_problems else len(last.strip(b" \t\r"))
+
+    def _flush(self, *, is_end: bool = False) -> None:
+        batch = self._batch
+        if is_end or len(batch.lines) >= BATCH_LINES or self._n_batch_bytes >= BATCH_BYTES:
+            self._columns.add(batch)
+            self._batch, self._n_batch_bytes = Batch(first_row=batch.first_row + len(batch.lines)), 0
+        if self._columns.n_rows >= FRAME_ROWS or (is_end and (self._columns.n_rows or not self._frames)):
+            self._frames.append(self._columns.frames(self._first_row, self._problems))
+            self._first_row += self._columns.n_rows
+            self._columns = Columns(self._content)
+
+    def parsed(self) -> Parsed:
+        """What all stretches hold."""
+        self._flush(is_end=True)
+        entries, blocks = zip(*self._frames, strict=True)
+        return Parsed(_concat(entries), _concat(blocks), self._problems.frame(), self._parts)
 
 
-def _flush(
-    batch: Batch, problems: Problems, entries: list[pl.DataFrame], blocks: list[pl.DataFrame], content: Content
-) -> Batch:
-    if batch.lines or not entries:
-        entries.append(entry_frame(batch, problems, content))
-        blocks.append(block_frame(batch, content))
-    return Batch(first_row=batch.first_row + len(batch.lines))
+def _newlines(data: bytes) -> Any:
+    """Where the newlines are."""
+    whole = np.frombuffer(data, dtype=np.uint8)
+    step = 1 << 24
+    found = [np.flatnonzero(whole[i : i + step] == 10) + i for i in range(0, len(whole), step)]
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
 
-def _pending(
-    batch: Batch, n_before: int, last: bytes, offset: int, problems: Problems, n_problems: int, *, is_end: bool
-) -> int:
-    """Bytes of an unfinished record at the end of a file; a last line that is whole counts, newline or not."""
-    if not is_end:
-        return 0
-    if len(batch.lines) > n_before:
-        end = batch.offsets[-1] + batch.lengths[-1] - offset
-        return len(last[end:].strip(b" \t\r\0"))
-    refused = any(p[3] >= offset for p in problems.rows[n_problems:])
-    return 0 if refused else len(last.strip(b" \t\r"))
-
-
-def _concat(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical", rechunk=False)
 
 
-def decode_chunk(chunk: list[bytes], batch: Batch, problems: Problems, line_no: int, offset: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines of a stretch: where each begins and ends in ``data``."""
+
+    data: bytes
+    starts: Any
+    ends: Any
+    first_line_no: int
+    first_offset: int
+    """Where ``data`` begins in the transcript."""
+
+
+def decode_chunk(chunk: Chunk, batch: Batch, problems: Problems) -> None:
     """Decode the lines of ``chunk`` into ``batch``; lines that fail go to ``problems``, what can be saved is."""
+    data, starts, ends = chunk.data, chunk.starts, chunk.ends
     try:
-        lines = list(map(decode_line, chunk))
-        # The typed decoder takes an object with any blanks around it; the object's own place is wanted.
-        if all(raw[0] == 123 and raw[-1] == 125 for raw in chunk):
-            _take_all(batch, lines, chunk, problems.part, line_no, offset)
-            return
-    except (msgspec.MsgspecError, ValueError, RecursionError, IndexError):
-        pass
-    for raw in chunk:
-        _decode_one(raw, batch, problems, line_no, offset)
-        line_no += 1
-        offset += len(raw) + 1
+        lines = decode_lines(memoryview(data)[int(starts[0]) : int(ends[-1])])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        lines = []
+    # As many values as lines: each line begins one, and what follows a value on its line would have been an error.
+    # Blanks around it would not have been; the object's own place is wanted.
+    whole = np.frombuffer(data, dtype=np.uint8)
+    if len(lines) == len(starts) and (whole[starts] == 123).all() and (whole[ends - 1] == 125).all():
+        _take_all(batch, lines, chunk, problems.part)
+        return
+    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        _decode_one(data[start:end], batch, problems, chunk.first_line_no + i, chunk.first_offset + start)
 
 
-def _take_all(batch: Batch, lines: list[Line], chunk: list[bytes], part: int, line_no: int, offset: int) -> None:
-    lengths = list(map(len, chunk))
+def _take_all(batch: Batch, lines: list[Line], chunk: Chunk, part: int) -> None:
+    n, first = len(lines), len(batch.lines)
     batch.lines.extend(lines)
-    batch.raws.extend(chunk)
-    batch.parts.extend([part] * len(chunk))
-    batch.line_nos.extend(range(line_no, line_no + len(chunk)))
-    batch.lengths.extend(lengths)
-    batch.offsets.extend(accumulate((n + 1 for n in lengths[:-1]), initial=offset))
+    batch.parts.extend([part] * n)
+    batch.line_nos.extend(range(chunk.first_line_no, chunk.first_line_no + n))
+    batch.offsets.extend((chunk.starts + chunk.first_offset).tolist())
+    batch.lengths.extend((chunk.ends - chunk.starts).tolist())
+    for i, line in enumerate(lines):
+        if line.type in RAW_TYPES:
+            batch.raws[first + i] = chunk.data[chunk.starts[i] : chunk.ends[i]]
 
 
 def _decode_one(
@@ -253,8 +291,8 @@ def _decode_one(
 def _take(batch: Batch, line: Line, raw: bytes, part: int, line_no: int, offset: int, *, is_rescued: bool) -> None:
     if is_rescued:
         batch.rescued.append(len(batch.lines))
+    batch.raws[len(batch.lines)] = raw
     batch.lines.append(line)
-    batch.raws.append(raw)
     batch.parts.append(part)
     batch.line_nos.append(line_no)
     batch.offsets.append(offset)
