@@ -180,9 +180,10 @@ def _file_rows(
     problems: pl.DataFrame,
     meta: Sequence[str | None],
 ) -> pl.DataFrame:
+    has_envelope = pl.col("is_sidechain").is_not_null()
     by_file = (
         entries.lazy()
-        .select("file_id", "cwd", "session_id", "agent_id", "timestamp")
+        .select("file_id", "cwd", "session_id", "agent_id", "timestamp", "is_sidechain", "team_name")
         .group_by("file_id")
         .agg(
             pl.col("cwd").drop_nulls().first(),
@@ -190,6 +191,10 @@ def _file_rows(
             pl.col("agent_id").drop_nulls().first().alias("line_agent"),
             pl.col("timestamp").min().alias("first_at"),
             pl.col("timestamp").max().alias("last_at"),
+            # An agent's transcript can be named like a session: then all its lines are an agent's, or a team member's.
+            (pl.col("is_sidechain").all() | pl.col("team_name").filter(has_envelope).is_not_null().all())
+            .and_(has_envelope.any())
+            .alias("holds_agent"),
         )
         .collect()
     )
@@ -225,6 +230,7 @@ def _file_rows(
     cwds = joined["cwd"].unique().drop_nulls().sort().to_list()
     projects = {c: project_of(c) for c in cwds}
     pairs = [projects.get(c, (None, None)) for c in joined["cwd"].to_list()]
+    joined = joined.with_columns(kind=pl.when("holds_agent").then(pl.lit("agent")).otherwise(pl.col("kind")))
     joined = joined.with_columns(
         pl.coalesce("session_id", "line_session").alias("session_id"),
         pl.when(pl.col("kind") == "agent").then(pl.coalesce("agent_id", "line_agent")).alias("agent_id"),
@@ -233,4 +239,4 @@ def _file_rows(
         project=pl.Series([p for p, _ in pairs], dtype=pl.String),
         worktree=pl.Series([w for _, w in pairs], dtype=pl.String),
     )
-    return FILES.conform(joined.drop("line_session", "line_agent"))
+    return FILES.conform(joined.drop("line_session", "line_agent", "holds_agent"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -11,8 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
-import orjson
-
+from .decode import loads
 from .errors import NotFoundError, ReadError, UsageError
 from .find import PathLike, config_dirs, is_session_wanted
 from .projects import is_project_wanted, project_of
@@ -183,14 +181,9 @@ def _lines_backwards(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 def _decoded(line: bytes) -> dict[str, Any] | None:
     line = line.removeprefix(b"\xef\xbb\xbf").lstrip(b"\0")
     try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        try:
-            # Half characters, which JavaScript writes and orjson refuses.
-            text = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
-            entry = json.loads(_SURROGATE.sub("\ufffd", text))
-        except (ValueError, RecursionError):
-            return None
+        entry = loads(line)
+    except ValueError:
+        return None
     return entry if isinstance(entry, dict) and isinstance(entry.get("display"), str) else None
 
 

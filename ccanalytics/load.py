@@ -14,7 +14,9 @@ from .errors import UsageError
 from .find import FoundFile, PathLike, find_files
 from .jobs import Job, Piece
 from .parse import Content
+from .placing import find_folder_problems
 from .projects import is_project_wanted
+from .schema.base import PROBLEMS
 from .transcripts import Transcripts
 from .zones import parse_moment
 
@@ -86,11 +88,12 @@ def load(
     )
     parsed = read_files(found, content=content, workers=workers, progress=progress)
     parsed = keep_files(parsed, _wanted(parsed.files, projects, since, until))
+    problems = pl.concat([parsed.problems, find_folder_problems(parsed.files)]).sort(PROBLEMS.order, nulls_last=True)
     return Transcripts(
         parsed.files,
         parsed.entries,
         parsed.blocks,
-        parsed.problems,
+        problems,
         content=content,
         unread_places=unreadable,
     )
