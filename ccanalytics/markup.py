@@ -50,7 +50,8 @@ def markdown_fence(text: str) -> str:
 
 
 def csv_text(text: str) -> str:
-    """``text`` for a CSV cell: what a spreadsheet would take for a formula gets a quote in front."""
+    """``text`` for a CSV cell: control characters shown, what a spreadsheet would take for a formula behind a quote."""
+    text = "".join(c if c in "\n\t" else _visible(c) for c in text)
     return "'" + text if text.startswith(_FORMULA) else text
 
 

@@ -1,0 +1,155 @@
+"""``ccanalytics report``: tokens, calls and cost by whatever one asks for."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from .cost import build_cost, cost_report, plain_rows
+from .cost_keys import key_names
+from .find import config_dirs
+from .markup import markdown_text
+from .prices import load_prices
+from .sample import load_sample
+from .show import csv_out, html_out, json_text, markdown_out, note, print_table, write_out
+from .table_command import load_from
+from .transcripts import Transcripts
+from .zones import local_zone_name, zone
+
+# Formats that people read fall back on the sample; a program must never take the sample for the user's own data.
+FOR_PEOPLE = ("table", "markdown", "html")
+NEEDS_TABLES = frozenset(("tool", "agent_type", "turn"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; the exit code is 0 also when there is nothing to report."""
+    key_names(args.by)
+    zone(args.timezone)
+    if args.refresh_prices:
+        from .refresh import refresh_prices
+
+        note(f"prices refreshed: {refresh_prices()}")
+    if args.live:
+        from .follow import follow_report
+
+        return follow_report(args)
+    t, is_sample = _transcripts(args)
+    write_out(render(t, args, is_sample=is_sample))
+    return 0
+
+
+def _transcripts(args: argparse.Namespace) -> tuple[Transcripts, bool]:
+    t = load_from(args)
+    if len(t.files):
+        return t, False
+    chosen = bool(args.config_dir or args.project or args.session)
+    looked = (
+        "in the places given"
+        if args.config_dir
+        else "in " + (" and ".join(map(str, config_dirs())) or "the default places")
+    )
+    if chosen or args.format not in FOR_PEOPLE:
+        note(f"no transcripts were found {looked}; the report is empty")
+        return t, False
+    note(f"no transcripts were found {looked}; this is a report on the bundled sample")
+    return load_sample(cache=False), True
+
+
+def render(t: Transcripts, args: argparse.Namespace, *, is_sample: bool = False) -> str:
+    """The report as text in ``args.format``."""
+    options = _options(t, args)
+    if args.format == "json":
+        return json_text(report_json(t, by=args.by, **options))
+    frame = build_cost(t.calls, args.by, **options)
+    names = key_names(args.by)
+    shown = _for_people(frame, names)
+    totals = build_cost(t.calls, **{k: v for k, v in options.items() if k not in ("agents", "tools")}).to_dicts()[0]
+    if args.format == "csv":
+        return csv_out(_plain(frame))
+    title = f"Cost by {', '.join(names)}" + (" — bundled sample, not your own data" if is_sample else "")
+    notes = _notes(t, args, totals, options)
+    foot = {short: totals[m] for m, short in _SHORT.items()} | ({names[0]: "total"} if names else {})
+    if args.format == "markdown":
+        return (
+            f"**{title}**\n\n"
+            + markdown_out(shown, foot)
+            + "\n"
+            + "\n".join(f"- {markdown_text(n)}" for n in notes)
+            + "\n"
+        )
+    if args.format == "html":
+        return html_out(shown, title=title, notes=notes, totals=foot)
+    print_table(shown, title=title, footer=notes, totals=foot)
+    return ""
+
+
+def report_json(t: Transcripts, *, by: str, **options: Any) -> dict[str, object]:
+    """The report as DESIGN's JSON object: rows, totals, unpriced_models, problems by code."""
+    report = cost_report(t.calls, by, **options)
+    counts = t.read_problems["code"].value_counts().sort("code")
+    return report | {"problems": dict(counts.iter_rows())}
+
+
+def _options(t: Transcripts, args: argparse.Namespace) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "tz": args.timezone,
+        "policy": args.policy,
+        "since": args.since,
+        "until": args.until,
+        "prices": load_prices(args.prices) if args.prices else None,
+    }
+    names = set(key_names(args.by))
+    if "tool" in names:
+        options["tools"] = t.tools
+    if "agent_type" in names:
+        options["agents"] = t.agents
+    return options
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with its times as text, as the JSON report has them."""
+    return pl.DataFrame(
+        plain_rows(frame), schema={n: pl.String if d.is_temporal() else d for n, d in frame.schema.items()}
+    )
+
+
+_SHORT = {
+    "calls": "calls",
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_creation_input_tokens": "cache write",
+    "cache_read_input_tokens": "cache read",
+    "cost_usd": "cost_usd",
+}
+
+
+def _for_people(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    """The columns that fit a terminal, keys as text."""
+    return _plain(frame).select(*names, *(pl.col(m).alias(short) for m, short in _SHORT.items()))
+
+
+def _notes(t: Transcripts, args: argparse.Namespace, totals: dict[str, Any], options: dict[str, Any]) -> list[str]:
+    notes = []
+    report = cost_report(t.calls, None, **{k: v for k, v in options.items() if k not in ("agents", "tools")})
+    unpriced = report["unpriced_models"]
+    if isinstance(unpriced, list) and unpriced:
+        notes.append(
+            f"no price is known for {', '.join(unpriced)}: {totals['unpriced_calls']:,} calls are not in the cost"
+        )
+    if totals["partial_calls"]:
+        notes.append(
+            f"{totals['partial_calls']:,} calls have no final output count on disk: their cost is a lower bound"
+        )
+    n_problems = len(t.read_problems)
+    if n_problems:
+        notes.append(f"{n_problems:,} places could not be read; ccanalytics doctor says what they are")
+    start: datetime | None = t.files["first_at"].min()  # type: ignore[assignment]
+    if start is not None:
+        notes.append(f"transcripts begin on {start:%Y-%m-%d}; what Claude Code deleted before is not counted")
+    policy = {"list": "list prices", "claude-code": "Claude Code's own rules", "ccusage": "the rules of ccusage 20"}
+    when, where = load_prices(options["prices"]).date, args.timezone or local_zone_name()
+    notes.append(f"cost in USD by {policy[args.policy]} of {when}; days in {where}")
+    return notes
