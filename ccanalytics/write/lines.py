@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ccanalytics import decode
 from ccanalytics.rescue import rescue_line
 
 Json = dict[str, Any]
@@ -50,6 +51,14 @@ def objects_in(line: bytes) -> list[Found]:
         return [Found(p.start, p.end, p.value) for p in rescue_line(line.rstrip(b"\r\n")).pieces]
     start = len(line) - len(line.lstrip(_SPACE))
     return [Found(start, start + len(body), value)] if isinstance(value, dict) else []
+
+
+def loads(data: bytes) -> Any:
+    """The value of a JSON text, None when it is none."""
+    try:
+        return decode.loads(data)
+    except ValueError:
+        return None
 
 
 def set_value(line: bytes, key: str, value: object) -> bytes:
