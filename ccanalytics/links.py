@@ -44,7 +44,8 @@ def build_runs(
             placed_calls.select(RUN),
         ]
     )
-    gone = named.drop_nulls().unique(maintain_order=True).join(runs, on=RUN, how="anti", maintain_order="left")
+    # A fork's file repeats the call, while the agent's lines stay with the session it was forked from.
+    gone = named.drop_nulls().unique(maintain_order=True).join(runs, on="agent_id", how="anti", maintain_order="left")
     gone = gone.with_columns(
         layout=pl.lit("none"), n_files=pl.lit(0, dtype=pl.Int32), n_prompts=pl.lit(0, dtype=pl.Int32)
     )
@@ -200,8 +201,20 @@ def _launches(told: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
         "session_id", "tool_use_id", "pos", call_entry="entry_id", owner="agent_id", asked_at="started_at",
         is_message=pl.col("name").is_in(MESSAGE_TOOLS),
     )  # fmt: skip
+    elsewhere = calls.filter(pl.len().over("tool_use_id") == 1)
+    here = told.join(calls, on=["session_id", "tool_use_id"], how="semi", maintain_order="left")
+    away = told.join(calls, on=["session_id", "tool_use_id"], how="anti", maintain_order="left")
+    found = pl.concat(
+        [
+            here.join(calls, on=["session_id", "tool_use_id"], how="inner", maintain_order="left"),
+            # The call may have its home in a fork of the session.
+            away.join(
+                elsewhere.drop("session_id"), on="tool_use_id", how="left", validate="m:1", maintain_order="left"
+            ),
+        ]
+    )
     return (
-        told.join(calls, on=["session_id", "tool_use_id"], how="left", maintain_order="left")
+        found
         # A restarted id names several calls: the run was started by the last before its first line.
         .with_columns(
             is_late=(pl.col("asked_at") > pl.col("started_at")).fill_null(False),

@@ -69,7 +69,8 @@ def _file_homes(files: pl.DataFrame, contents: pl.DataFrame) -> pl.DataFrame:
     layout = pl.col("layout").cast(pl.String)
     return (
         files.join(contents, on="file_id", how="left", validate="1:1", maintain_order="left")
-        .sort("first_at", "file_id", nulls_last=True, maintain_order=True)
+        # The order in which files own the requests they share; see usage_lines.
+        .sort("first_at", "last_at", "session_id", "file_id", nulls_last=True, maintain_order=True)
         .select(
             "file_id",
             pl.col("session_id").alias("home_session_id"),

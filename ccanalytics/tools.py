@@ -51,6 +51,10 @@ _CALL_FACTS: dict[str, Kind] = {
     "team_name": "str",
     "run_in_background": "bool",
 }
+_ANSWER = (
+    "call_row", "tool_use_id", "result_entry_id", "ended_at", "is_error", "result_chars", "n_result_images",
+    "result_image_bytes", "is_persisted", "block_detail", "result_detail", "is_stopped", "n_tool_results",
+)  # fmt: skip
 
 
 def build_tools(
@@ -141,6 +145,7 @@ def pair_results(
     calls = _counted_once(written)
     results = _results(entries, blocks, members)
     answered, lost = _answers(calls, results)
+    answered = pl.concat([answered, _adopted(lost, written, calls, answered)])
     orphans = lost.join(written, on=["session_id", "tool_use_id"], how="anti", maintain_order="left")
     per_call = answered.group_by("call_row", maintain_order=True).agg(
         pl.len().cast(pl.Int32).alias("n_results"), pl.all().exclude("n_results").last()
@@ -160,7 +165,7 @@ def pair_results(
         is_async=(pl.col("result.isAsync") | pl.col("result.status").str.ends_with("_launched")).fill_null(False),
         outcome_told=_outcome(),
     )
-    return frame.drop("row", "result_detail", "call_detail"), _orphan_problems(orphans, entries)
+    return frame.drop("row", "asked_in", "result_detail", "call_detail"), _orphan_problems(orphans, entries)
 
 
 def _written_calls(entries: pl.DataFrame, blocks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
@@ -200,7 +205,6 @@ def _counted_once(found: pl.DataFrame) -> pl.DataFrame:
         found.unique(key, keep="first", maintain_order=True)
         .join(copies, on=key, how="left", validate="1:1", nulls_equal=True, maintain_order="left")
         .with_columns(pl.when(pl.col("copied_to") != "").then("copied_to").alias("copied_to"))
-        .drop("asked_in")
         .sort("pos", "block_no", maintain_order=True)
         .with_row_index("row")
     )
@@ -262,12 +266,20 @@ def _answers(calls: pl.DataFrame, results: pl.DataFrame) -> tuple[pl.DataFrame, 
         .with_columns(pl.coalesce("named", "before", "after").alias("call_row"))
         .sort("result_pos", "result_block_no", maintain_order=True)
     )
-    answered = found.filter(pl.col("call_row").is_not_null()).select(
-        "call_row", "tool_use_id", "result_entry_id", "ended_at", "is_error", "result_chars", "n_result_images",
-        "result_image_bytes", "is_persisted", "block_detail", "result_detail", "is_stopped", "n_tool_results",
-    )  # fmt: skip
     lost = found.filter(pl.col("call_row").is_null() & ~pl.col("is_inherited").fill_null(False))
-    return answered, lost.select("session_id", "result_entry_id", "tool_use_id")
+    return found.filter(pl.col("call_row").is_not_null()).select(_ANSWER), lost.select(*THREAD, *_ANSWER[2:])
+
+
+def _adopted(lost: pl.DataFrame, written: pl.DataFrame, calls: pl.DataFrame, answered: pl.DataFrame) -> pl.DataFrame:
+    """Results that stand beside a copy of a call whose home has none: a fork may have been cut off before it."""
+    key = ["asked_in", "tool_use_id"]
+    copies = written.select(*THREAD, "asked_in").unique(THREAD, keep="last", maintain_order=True)
+    free = calls.join(answered, left_on="row", right_on="call_row", how="anti", maintain_order="left")
+    return (
+        lost.join(copies, on=THREAD, how="inner", validate="m:1", nulls_equal=True, maintain_order="left")
+        .join(free.select(*key, call_row="row"), on=key, how="inner", validate="m:1", maintain_order="left")
+        .select(_ANSWER)
+    )
 
 
 def _result_facts(frame: pl.DataFrame) -> pl.DataFrame:

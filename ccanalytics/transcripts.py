@@ -13,11 +13,14 @@ from .decode import loads
 from .errors import NotFoundError, ReadError, UsageError
 from .jobs import Piece, read_piece
 from .parse import Content
+from .schema.base import PROBLEMS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .state import State
     from .usage_lines import Usage
+    from .work import Work
 
 
 class Transcripts:
@@ -68,7 +71,53 @@ class Transcripts:
     @cached_property
     def problems(self) -> pl.DataFrame:
         """Everything that could not be read or placed (table ``problems``)."""
-        return self.read_problems
+        found = pl.concat([self.read_problems, self._work.problems])
+        return found.sort(PROBLEMS.order, nulls_last=True, maintain_order=True)
+
+    @cached_property
+    def _work(self) -> Work:
+        from .work import Work
+
+        return Work(self.files, self.entries, self.blocks, self.calls, raw=self.raw)
+
+    @property
+    def tools(self) -> pl.DataFrame:
+        """One row per tool call (table ``tools``); see :func:`ccanalytics.tools.build_tools`."""
+        return self._work.tools
+
+    @property
+    def agents(self) -> pl.DataFrame:
+        """One row per agent run (table ``agents``); see :func:`ccanalytics.agents.build_agents`."""
+        return self._work.agents
+
+    @property
+    def turns(self) -> pl.DataFrame:
+        """One row per human prompt (table ``turns``); see :func:`ccanalytics.turns.build_turns`."""
+        return self._work.turns
+
+    @property
+    def compactions(self) -> pl.DataFrame:
+        """One row per compaction (table ``compactions``); see :func:`ccanalytics.compactions.build_compactions`."""
+        return self._work.compactions
+
+    @cached_property
+    def sessions(self) -> pl.DataFrame:
+        """One row per session (table ``sessions``); see :func:`ccanalytics.sessions.build_sessions`."""
+        return self._work.build_sessions(self.problems)
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """Hooks, permissions, queue, API errors (table ``events``); see :func:`ccanalytics.events.build_events`."""
+        return self._work.events
+
+    @property
+    def parallelism(self) -> pl.DataFrame:
+        """Time with so many agents at work (table ``parallelism``); see :mod:`ccanalytics.parallelism`."""
+        return self._work.parallelism
+
+    def state(self, session_id: str, at: int | str | None = None) -> State:
+        """What a resume restores of a session beside the conversation, at its end or at an entry (id or uuid)."""
+        return self._work.state(session_id, at)
 
     def raw(self, entry_ids: int | Iterable[int]) -> list[dict[str, Any]]:
         """The original objects of these entries, in the order given, read again from their files.

@@ -7,8 +7,14 @@ from functools import cached_property
 import polars as pl
 
 from .agents import build_agents
+from .compactions import build_compactions
+from .errors import UsageError
+from .events import build_events
 from .links import build_links, build_runs, read_notices
 from .members import build_members
+from .parallelism import build_intervals, build_parallelism, sum_parallelism
+from .sessions import ReadRaw, build_sessions, read_titles
+from .state import State, build_state
 from .tools import build_tools, pair_results
 from .turns import build_entry_turns, build_prompts, build_turns
 
@@ -22,13 +28,24 @@ class Work:
     ----------
     files, entries, blocks, calls
         The tables of these names.
+    raw
+        Reads entries again by their ids (``Transcripts.raw``); titles and states need words that no table holds.
     """
 
-    def __init__(self, files: pl.DataFrame, entries: pl.DataFrame, blocks: pl.DataFrame, calls: pl.DataFrame) -> None:
+    def __init__(
+        self,
+        files: pl.DataFrame,
+        entries: pl.DataFrame,
+        blocks: pl.DataFrame,
+        calls: pl.DataFrame,
+        *,
+        raw: ReadRaw | None = None,
+    ) -> None:
         self.files = files
         self.entries = entries
         self.blocks = blocks
         self.calls = calls
+        self.raw = raw
 
     @cached_property
     def members(self) -> pl.DataFrame:
@@ -119,6 +136,54 @@ class Work:
             links=self.links,
             entry_turns=self.entry_turns,
         )
+
+    @cached_property
+    def compactions(self) -> pl.DataFrame:
+        """One row per compaction (table ``compactions``)."""
+        return build_compactions(
+            self.entries, self.members, calls=self.placed_calls, agents=self.agents, entry_turns=self.entry_turns
+        )
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """Hooks, permissions, queue, API errors (table ``events``)."""
+        return build_events(self.entries, self.blocks, self.members, self.entry_turns)
+
+    @cached_property
+    def intervals(self) -> pl.DataFrame:
+        """Stretches of work of every run."""
+        return build_intervals(self.entries, self.members, self.pairs)
+
+    @cached_property
+    def parallelism(self) -> pl.DataFrame:
+        """Time with so many agents at work, per session (table ``parallelism``)."""
+        own = self.members.filter(~pl.col("is_inherited")).select("entry_id", "session_id")
+        times = self.entries.select("entry_id", "timestamp").join(own, on="entry_id", how="inner", validate="1:1")
+        span = (pl.col("timestamp").max() - pl.col("timestamp").min()).dt.total_milliseconds()
+        spans = times.drop_nulls("session_id").group_by("session_id").agg(span_ms=span)
+        return build_parallelism(self.intervals, spans)
+
+    def build_sessions(self, problems: pl.DataFrame) -> pl.DataFrame:
+        """One row per session (table ``sessions``); ``problems`` are those of reading and linking."""
+        return build_sessions(
+            self.entries,
+            self.files,
+            self.members,
+            placed_calls=self.placed_calls,
+            agents=self.agents,
+            tools=self.tools,
+            prompts=self.prompts,
+            compactions=self.compactions,
+            problems=problems,
+            parallel=sum_parallelism(self.parallelism, self.intervals, self.agents, self.pairs),
+            titles=read_titles(self.files, self.entries, self.members, self.raw),
+        )
+
+    def state(self, session_id: str, at: int | str | None = None) -> State:
+        """What a resume restores of a session beside the conversation; see :func:`~ccanalytics.state.build_state`."""
+        if self.raw is None:
+            raise UsageError("the state of a session is read from its files, which are not at hand here")
+        return build_state(self.entries, self.blocks, self.files, self.members, session_id, raw=self.raw, at=at)
 
 
 def place_calls(calls: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:

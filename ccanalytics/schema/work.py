@@ -26,12 +26,12 @@ LINK_RULES = (
 AGENT_STATUSES = ("completed", "failed", "killed", "running", "unknown")
 OUTCOMES = ("ok", "error", "denied", "interrupted", "unanswered")
 TURN_KINDS = ("typed", "queued", "unattributed")
-COMPACTION_KINDS = ("compact", "microcompact", "snip")
+COMPACTION_KINDS = ("compact", "microcompact")
 SEGMENT_STATES = ("none", "found", "dangling", "empty")
 COST_RULES = ("compaction_agent", "recorded_total", "unknown")
 SESSION_KINDS = ("session", "agent", "teammate")
-TITLE_SOURCES = ("custom_title", "ai_title", "last_prompt", "summary", "first_prompt", "command")
-EVENT_KINDS = ("hook", "permission", "queue", "api_error", "interrupt", "fallback", "retry")
+TITLE_SOURCES = ("custom_title", "ai_title", "last_prompt", "summary", "first_prompt")
+EVENT_KINDS = ("hook", "permission", "queue", "api_error", "interrupt", "fallback")
 
 TOKEN_NAMES = (
     "input_tokens",
@@ -71,7 +71,7 @@ AGENTS = Table(
         C("session_id", "str", "session it ran in"),
         C("agent_id", "str", "its id; null for the main thread; inline-<uuid> for a sidechain without id of its own", "agentId"),
         C("kind", "str", "what sort of run it is", values=AGENT_KINDS),
-        C("internal_kind", "str", "runs Claude Code starts for itself: acompact, aprompt_suggestion, aside_question …"),
+        C("internal_kind", "str", "runs Claude Code starts for itself: compact, prompt_suggestion, side_question, warmup …"),
         C("layout", "str", "where its lines are; none when only the call that started it is known", values=AGENT_LAYOUTS),
         C("parent_session_id", "str", "session of the run that started it; differs from session_id for team members alone"),
         C("parent_agent_id", "str", "run that started it; null for the main thread and for unlinked runs too"),
