@@ -158,7 +158,7 @@ def _group(
     size = JOB_BYTES
     for piece, owner in zip(pieces, owners, strict=True):
         n = piece.length if piece.length >= 0 else found[owner].size - piece.offset
-        if size + n > JOB_BYTES or len(jobs[-1].pieces) >= 2000:
+        if not jobs or size + n > JOB_BYTES or len(jobs[-1].pieces) >= 2000:
             jobs.append(Job([], content))
             groups.append([])
             size = 0
