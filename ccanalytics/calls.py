@@ -140,7 +140,20 @@ def _is_partial(usage: Usage, best: Ints) -> Bools:
     chars = usage.reduce(lines["n_chars"].fill_null(0).to_numpy(), np.maximum)
     calls_tool = usage.reduce(lines["n_tool_uses"].fill_null(0).to_numpy() > 0, np.logical_or)
     says_more = calls_tool | (chars > _PLACEHOLDER_TOKENS * output)
-    return ~stopped & (output <= _PLACEHOLDER_TOKENS) & (is_new | says_more)
+    unfinished = ~stopped & (output <= _PLACEHOLDER_TOKENS) & (is_new | says_more)
+    return unfinished | usage.reduce(_is_cut(usage), np.logical_or)
+
+
+def _is_cut(usage: Usage) -> Bools:
+    """Lines right before one that says the stream was cut: such an answer can have a stop reason of its own making."""
+    said = pl.col("detail").str.contains('"streamCutCause"', literal=True).fill_null(False)
+    cuts = usage.other.filter(said).select("file_id", "entry_id").sort("entry_id")
+    if cuts.is_empty():
+        return np.zeros(len(usage.lines), dtype=bool)
+    lines = usage.lines.select("file_id", "entry_id", "key").sort("entry_id")
+    last = cuts.join_asof(lines.with_columns(cut="entry_id"), on="entry_id", by="file_id", check_sortedness=False)
+    is_cut: Bools = usage.lines["entry_id"].is_in(last["cut"].drop_nulls().to_list()).to_numpy()
+    return is_cut
 
 
 def _is_superseded(usage: Usage) -> Bools:

@@ -21,7 +21,6 @@ from .zones import local_zone_name, zone
 
 # Formats that people read fall back on the sample; a program must never take the sample for the user's own data.
 FOR_PEOPLE = ("table", "markdown", "html")
-NEEDS_TABLES = frozenset(("tool", "agent_type", "turn"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +62,7 @@ def render(t: Transcripts, args: argparse.Namespace, *, is_sample: bool = False)
     options = _options(t, args)
     if args.format == "json":
         return json_text(report_json(t, by=args.by, **options))
-    frame = build_cost(t.calls, args.by, **options)
+    frame = build_cost(t.cost_tables(args.by)[0], args.by, **options)
     names = key_names(args.by)
     shown = _for_people(frame, names)
     totals = build_cost(t.calls, **{k: v for k, v in options.items() if k not in ("agents", "tools")}).to_dicts()[0]
@@ -88,7 +87,7 @@ def render(t: Transcripts, args: argparse.Namespace, *, is_sample: bool = False)
 
 def report_json(t: Transcripts, *, by: str, **options: Any) -> dict[str, object]:
     """The report as DESIGN's JSON object: rows, totals, unpriced_models, problems by code."""
-    report = cost_report(t.calls, by, **options)
+    report = cost_report(t.cost_tables(by)[0], by, **options)
     counts = t.read_problems["code"].value_counts().sort("code")
     return report | {"problems": dict(counts.iter_rows())}
 
@@ -101,12 +100,7 @@ def _options(t: Transcripts, args: argparse.Namespace) -> dict[str, Any]:
         "until": args.until,
         "prices": load_prices(args.prices) if args.prices else None,
     }
-    names = set(key_names(args.by))
-    if "tool" in names:
-        options["tools"] = t.tools
-    if "agent_type" in names:
-        options["agents"] = t.agents
-    return options
+    return options | t.cost_tables(args.by)[1]
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:

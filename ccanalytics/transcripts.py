@@ -18,6 +18,9 @@ from .schema.base import PROBLEMS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .cost import Detail, Moment
+    from .policies import Policy
+    from .prices import Overrides, PriceTable
     from .state import State
     from .usage_lines import Usage
     from .work import Work
@@ -67,6 +70,48 @@ class Transcripts:
         from .ledger import ledger_of
 
         return ledger_of(self._usage)
+
+    def cost(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        tz: str | None = None,
+        policy: Policy = "list",
+        prices: Overrides | PriceTable | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        detail: Detail = "plain",
+    ) -> pl.DataFrame:
+        """Tokens, calls and cost by any keys, in a named zone; see :func:`ccanalytics.cost.build_cost`."""
+        from .cost import build_cost
+
+        options = {"tz": tz, "prices": prices, "since": since, "until": until}
+        calls, tables = self.cost_tables(by)
+        return build_cost(calls, by, policy=policy, detail=detail, **options, **tables)  # type: ignore[arg-type]
+
+    def cost_tables(self, by: str | Sequence[str] | None) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+        """``calls``, placed in turns and agents where the keys need it, and the other tables that the keys need."""
+        from .cost_keys import key_names
+
+        keys = set(key_names(by))
+        placed = keys & {"turn", "agent", "agent_type"}
+        tables = {"agents": ("agent_type",), "tools": ("tool",)}
+        return (
+            self._work.turned_calls if placed else self.calls,
+            {name: getattr(self, name) for name, needed in tables.items() if keys & {*needed}},
+        )
+
+    def cost_blocks(self, *, tz: str | None = None, policy: Policy = "list") -> pl.DataFrame:
+        """Five-hour windows, the running one with its projection; see :func:`ccanalytics.windows.build_windows`."""
+        from .windows import build_windows
+
+        return build_windows(self.calls, tz=tz, policy=policy)
+
+    def reconcile(self) -> pl.DataFrame:
+        """Recorded cost beside the transcript's, the gap explained; see :mod:`ccanalytics.reconcile`."""
+        from .reconcile import build_reconciliation
+
+        return build_reconciliation(self.calls, self.entries, self.blocks, self.files)
 
     @cached_property
     def problems(self) -> pl.DataFrame:

@@ -175,18 +175,47 @@ COST_MEASURES = (
 )
 """Columns of ``t.cost()`` after its keys."""
 
-RECONCILE_CAUSES = (
-    "compaction_calls",
-    "web_search_side_calls",
-    "prompt_hooks",
-    "title_calls",
-    "small_model_calls",
-    "cut_streams",
-    "partial_lines",
-    "unknown_models",
-    "killed_runs",
-    "fork_trunks",
-    "unrecorded_runs",
-    "rounding",
-    "unexplained",
-)
+CAUSES = {
+    "fork_trunks": "what the session it was forked from had spent, counted here again",
+    "killed_runs": "runs that ended without writing their total: in the transcript, not in the record",
+    "unrecorded_runs": "requests after the last record",
+    "unknown_models": "models without a card, charged with another one than usual",
+    "compaction_calls": "requests that summarised the conversation",
+    "web_search_side_calls": "requests the WebSearch tool made",
+    "prompt_hooks": "requests of hooks",
+    "title_calls": "requests that named the session",
+    "small_model_calls": "requests of old versions to a small model",
+    "cut_streams": "answers cut off: their real output, or attempts that left no line",
+    "partial_lines": "output that lines with a placeholder do not show",
+    "rounding": "less than a billionth of the total",
+    "unexplained": "what is left",
+}
+"""What can make the recorded cost differ from the transcript's; the amounts sum to the gap."""
+
+REPORTS = {
+    "reconciliation": Table(
+        "reconciliation",
+        "session: its cost as Claude Code recorded it beside that of its transcript",
+        ("session_id",),
+        (
+            C("session_id", "str", "session"),
+            C("project", "str", "project"),
+            C("version", "str", "latest Claude Code version on its calls"),
+            C("calls", "i64", "API requests it owns"),
+            C("partial_calls", "i64", "those whose output is unknown"),
+            C("recorded_in", "str", "where the recorded cost was found; null without one", values=("cost-state", ".claude.json")),
+            C("recorded_cost_usd", "f64", "Claude Code's own total, the last one written", "totalCostUSD, lastCost", "USD"),
+            C("transcript_cost_usd", "f64", 'calls it owns, by policy "claude-code"', unit="USD"),
+            C("gap_usd", "f64", "recorded less transcript", unit="USD"),
+            *(C(f"{cause}_usd", "f64", f"part of the gap: {meaning}", unit="USD") for cause, meaning in CAUSES.items()),
+            C("is_shared_out", "bool", "more than one hidden cause: their parts are by estimated size, their sum is exact"),
+            C("hidden_cost_usd", "f64", "spend no line shows, from the record; null without one", unit="USD"),
+            C("hidden_lower_usd", "f64", "the same estimated from what the transcript tells of it, at the least", unit="USD"),
+            C("hidden_upper_usd", "f64", "the same, at the most", unit="USD"),
+            C("best_estimate_usd", "f64", "the larger of the record (less fork trunks) and the transcript", unit="USD"),
+            C("list_cost_usd", "f64", 'calls it owns, by policy "list"', unit="USD"),
+            C("line_recorded_cost_usd", "f64", "sum of the costs that old versions wrote on the lines", "costUSD", "USD"),
+        ),
+    ),
+}
+"""Tables that are computed on request and belong to no export."""
