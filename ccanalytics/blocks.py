@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import polars as pl
-from msgspec.structs import astuple
 
 from .decode import Block, Part
 from .facts import call_facts, dump_detail
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from .parse import Content
 
 PREVIEW_CHARS = 200
-_AT = {name: k for k, name in enumerate(Block.__struct_fields__)}
-_CALLS = ("tool_use", "server_tool_use")
 _PERSISTED = "<persisted-output>"
 
 
@@ -37,10 +34,9 @@ class BlockColumns:
         self._content = content
         self._rows: list[int] = []
         self._numbers: list[int] = []
-        self._cells: dict[str, list[Any]] = {name: [] for name in (*_AS_WRITTEN, *_COUNTED, "detail", "text_hash")}
+        self._cells: dict[str, list[Any]] = {name: [] for name in _CELLS}
         self._n_images: list[tuple[int, int, int]] = []
-        """Only of blocks that may have images: number of the block, images, and their bytes."""
-        self._texts: list[str | None] = []
+        """Only of blocks that have images: number of the block, images, and their bytes."""
 
     def add(self, rows: list[int], contents: list[Any]) -> None:
         """Add the blocks of the messages that are at ``rows``; a content that is a string is one text block."""
@@ -59,43 +55,52 @@ class BlockColumns:
             self._add_cells(blocks)
 
     def _add_cells(self, blocks: list[Block]) -> None:
-        first = len(self._cells["type"])
-        fields = tuple(zip(*map(astuple, blocks), strict=True))
-        for name, at in _AS_WRITTEN.items():
-            self._cells[name].extend(fields[at])
         texts = [
-            t if t is not None else h if h is not None else c if type(c) is str else _joined(c)
-            for t, h, c in zip(fields[_AT["text"]], fields[_AT["thinking"]], fields[_AT["content"]], strict=True)
+            b.text if b.text is not None else b.thinking if b.thinking is not None else _content_text(b.content)
+            for b in blocks
         ]
+        kinds = [_KINDS.get(b.type) or _kind(b.type) for b in blocks]
         cells = self._cells
+        self._add_facts(blocks, texts, kinds)
+        cells["type"].extend([b.type for b in blocks])
+        cells["kind"].extend(kinds)
+        cells["tool_use_id"].extend(
+            [
+                b.id if k == _CALL else b.tool_use_id if k >= _RESULT else None
+                for b, k in zip(blocks, kinds, strict=True)
+            ]
+        )
+        cells["tool_name"].extend([b.name if k == _CALL else None for b, k in zip(blocks, kinds, strict=True)])
+        cells["is_error"].extend([b.is_error is True for b in blocks])
         cells["n_chars"].extend(map(len, texts))
-        cells["n_bytes"].extend(map(len, fields[_AT["input"]]))
+        cells["n_bytes"].extend([len(b.input) for b in blocks])
         cells["is_blank"].extend([not t or t.isspace() for t in texts])
         cells["is_persisted"].extend([t.startswith(_PERSISTED) for t in texts])
-        self._add_facts(blocks, texts, first)
         if self._content != "none":
-            inputs = fields[_AT["input"]]
-            self._texts.extend(
-                shown(t or bytes(i).decode("utf-8", "replace"), self._content)
-                for t, i in zip(texts, inputs, strict=True)
+            cells["text"].extend(
+                shown(t or bytes(b.input).decode("utf-8", "replace"), self._content)
+                for t, b in zip(texts, blocks, strict=True)
             )
 
-    def _add_facts(self, blocks: list[Block], texts: list[str], first: int) -> None:
-        n = len(blocks)
-        details: list[str | None] = [None] * n
-        hashes: list[int | None] = [None] * n
-        for i, b in enumerate(blocks):
-            kind = b.type
-            if kind in _CALLS:
+    def _add_facts(self, blocks: list[Block], texts: list[str], kinds: list[int]) -> None:
+        first = len(self._cells["type"])
+        details: list[str | None] = [None] * len(blocks)
+        hashes: list[int | None] = [None] * len(blocks)
+        for i, (b, kind) in enumerate(zip(blocks, kinds, strict=True)):
+            if kind == _TEXT:
+                continue
+            if kind == _CALL:
                 details[i], hashes[i] = call_facts(b)
-            elif kind == "fallback":
+            elif kind >= _RESULT:
+                if texts[i].startswith(_PERSISTED):
+                    details[i] = dump_detail({"persisted_path": _persisted_path(texts[i])})
+            elif b.type == "fallback":
                 sides = {"from": b.from_.model if b.from_ else None, "to": b.to.model if b.to else None}
                 details[i] = dump_detail(sides)
-            elif kind == "image":
+            elif b.type == "image":
                 self._n_images.append((first + i, 1, _decoded_size(b.source)))
-            elif _is_result(kind) and texts[i].startswith(_PERSISTED):
-                details[i] = dump_detail({"persisted_path": _persisted_path(texts[i])})
-            if type(b.content) is list and kind != "image":
+                continue
+            if type(b.content) is list:
                 parts = [p for p in b.content if p.type == "image"]
                 if parts:
                     self._n_images.append((first + i, len(parts), sum(_decoded_size(p.source) for p in parts)))
@@ -104,84 +109,99 @@ class BlockColumns:
 
     def frame(self, first_row: int) -> pl.DataFrame:
         """All blocks, their rows counted from ``first_row``."""
-        n, plain, cells = len(self._rows), BLOCKS.polars(), self._cells
-        types = pl.Series(cells["type"], dtype=pl.String)
-        is_call = types.is_in(_CALLS).fill_null(False)
-        is_result = ((types == "tool_result") | types.str.ends_with("_tool_result")).fill_null(False)
-        is_hiding = types.is_in(("thinking", "redacted_thinking")).fill_null(False)
-        chars = pl.Series(cells["n_chars"], dtype=pl.Int64)
+        n, cells = len(self._rows), self._cells
+        kinds = np.array(cells["kind"], dtype=np.uint8)
+        chars = np.array(cells["n_chars"], dtype=np.int64)
+        is_call, is_result = kinds == _CALL, kinds >= _RESULT
+        is_hidden = (kinds == _REDACTED) | (chars == 0)
         images = np.zeros((2, n), dtype=np.int64)
         for at, number, size in self._n_images:
             images[:, at] = number, size
         columns = {
             "row": pl.Series(np.array(self._rows, dtype=np.int64) + first_row),
             "block_no": pl.Series(self._numbers, dtype=pl.Int32),
-            "type": types,
-            "tool_use_id": strings(cells["id"]).zip_with(is_call, _only(strings(cells["tool_use_id"]), is_result)),
-            "tool_name": _only(strings(cells["name"]), is_call),
-            "is_error": _only(pl.Series(cells["is_error"], dtype=pl.Boolean).fill_null(False), is_result),
-            "n_chars": chars,
-            "n_bytes": _only(pl.Series(cells["n_bytes"], dtype=pl.Int64), is_call),
-            "is_blank": _only(pl.Series(cells["is_blank"], dtype=pl.Boolean), (types == "text").fill_null(False)),
-            "is_hidden": _only((types == "redacted_thinking") | (chars == 0), is_hiding),
+            "is_error": _only(np.array(cells["is_error"], dtype=bool), is_result),
+            "n_chars": pl.Series(chars),
+            "n_bytes": _only(np.array(cells["n_bytes"], dtype=np.int64), is_call),
+            "is_blank": _only(np.array(cells["is_blank"], dtype=bool), kinds == _TEXT),
+            "is_hidden": _only(is_hidden, (kinds == _THINKING) | (kinds == _REDACTED)),
             "n_images": pl.Series(images[0].astype(np.int32)),
             "image_bytes": pl.Series(images[1]),
-            "is_persisted": _only(pl.Series(cells["is_persisted"], dtype=pl.Boolean), is_result),
-            "text_hash": pl.Series(cells["text_hash"], dtype=pl.UInt64),
-            "detail": strings(cells["detail"]),
-            "text": pl.Series(self._texts, dtype=pl.String) if self._texts else nulls(n, pl.String),
+            "is_persisted": _only(np.array(cells["is_persisted"], dtype=bool), is_result),
         }
-        return pl.DataFrame({name: columns[name] for name in ("row", *plain.names()[1:])})
+        for name in ("type", "tool_use_id", "tool_name", "text_hash", "detail", "text"):
+            dtype = BLOCKS.polars()[name]
+            columns[name] = column(cells[name], dtype) if cells[name] else nulls(n, dtype)
+        return pl.DataFrame({name: columns[name] for name in ("row", *BLOCKS.names[1:])})
 
     def per_entry(self, n: int) -> dict[str, pl.Series]:
         """The columns of ``n`` entries that count their blocks."""
         rows = np.array(self._rows, dtype=np.int64)
-        types = pl.Series(self._cells["type"], dtype=pl.String)
+        kinds = np.array(self._cells["kind"], dtype=np.uint8)
         chars = np.array(self._cells["n_chars"], dtype=np.int64)
         blank = np.array(self._cells["is_blank"], dtype=bool)
-        is_text = (types == "text").fill_null(False).to_numpy()
+        is_call = np.array([t == "tool_use" for t in self._cells["type"]], dtype=bool)
+        is_text = kinds == _TEXT
 
         def count(mask: Any) -> Any:
-            return np.bincount(rows[mask], minlength=n)
+            return np.bincount(rows[mask], minlength=n).astype(np.int32)
 
-        n_blocks = np.bincount(rows, minlength=n)
+        n_blocks = np.bincount(rows, minlength=n).astype(np.int32)
         # Sums of floats below 2**53 are exact, and no file holds so many characters.
         n_chars = np.bincount(rows[is_text], weights=chars[is_text], minlength=n).astype(np.int64)
         return {
-            "n_blocks": pl.Series(n_blocks.astype(np.int32)),
-            "n_tool_uses": pl.Series(count((types == "tool_use").fill_null(False).to_numpy()).astype(np.int32)),
-            "n_tool_results": pl.Series(count((types == "tool_result").fill_null(False).to_numpy()).astype(np.int32)),
+            "n_blocks": pl.Series(n_blocks),
+            "n_tool_uses": pl.Series(count(is_call)),
+            "n_tool_results": pl.Series(count(kinds == _TOOL_RESULT)),
             "n_chars": pl.Series(n_chars),
             "is_blank": pl.Series((n_blocks > 0) & (count(is_text & blank) == n_blocks)),
         }
 
 
-_AS_WRITTEN = {name: _AT[name] for name in ("type", "id", "name", "tool_use_id", "is_error")}
-_COUNTED = ("n_chars", "n_bytes", "is_blank", "is_persisted")
+_CELLS = (
+    *("type", "kind", "tool_use_id", "tool_name", "is_error", "n_chars", "n_bytes", "is_blank", "is_persisted"),
+    *("text_hash", "detail", "text"),
+)
+_OTHER, _TEXT, _THINKING, _REDACTED, _CALL, _RESULT, _TOOL_RESULT = 1, 2, 3, 4, 5, 6, 7
+_KINDS: dict[str | None, int] = {
+    "text": _TEXT,
+    "thinking": _THINKING,
+    "redacted_thinking": _REDACTED,
+    "tool_use": _CALL,
+    "server_tool_use": _CALL,
+    "tool_result": _TOOL_RESULT,
+}
 
 
-def strings(cells: list[str | None]) -> pl.Series:
-    """A column of strings; quick when there are none in it."""
-    n = len(cells)
-    return nulls(n, pl.String) if cells.count(None) == n else pl.Series(cells, dtype=pl.String)
+def _kind(block_type: str | None) -> int:
+    return _RESULT if block_type is not None and block_type.endswith("_tool_result") else _OTHER
 
 
-def nulls(n: int, dtype: Any) -> pl.Series:
+def is_void(cells: list[Any]) -> bool:
+    """True when all cells are null."""
+    return cells.count(None) == len(cells)
+
+
+def column(cells: list[Any], dtype: pl.DataType) -> pl.Series:
+    """A column of these cells; quick when there is nothing in it."""
+    return nulls(len(cells), dtype) if is_void(cells) else pl.Series(cells, dtype=dtype)
+
+
+def nulls(n: int, dtype: pl.DataType) -> pl.Series:
     """A column of ``n`` nulls."""
     return pl.Series([None], dtype=dtype).new_from_index(0, n) if n else pl.Series([], dtype=dtype)
 
 
-def _only(values: pl.Series, mask: pl.Series) -> pl.Series:
+def _only(values: Any, mask: Any) -> pl.Series:
     """``values`` where ``mask`` holds, else null."""
-    return values.zip_with(mask, nulls(len(values), values.dtype))
+    whole = pl.Series(values)
+    return whole.zip_with(pl.Series(mask), nulls(len(whole), whole.dtype))
 
 
-def _is_result(kind: str | None) -> bool:
-    return kind == "tool_result" or (kind is not None and kind.endswith("_tool_result"))
-
-
-def _joined(content: list[Part] | None) -> str:
-    return "".join(p.text for p in content if p.text) if content else ""
+def _content_text(content: str | list[Part] | None) -> str:
+    if type(content) is str:
+        return content
+    return "".join([p.text for p in content if p.text]) if content else ""  # type: ignore[union-attr]
 
 
 def _persisted_path(text: str) -> str | None:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from msgspec.structs import astuple
 
-from .blocks import BlockColumns, nulls, shown
+from .blocks import BlockColumns, column, is_void, nulls, shown
 from .decode import NO_RAW, Line, Message, Usage, loads
 from .facts import (
     DETAILED_TYPES,
@@ -32,58 +31,11 @@ from .facts import (
     user_facts,
 )
 from .schema.base import ENTRIES
+from .timestamps import parse_time, plain_times
 
 if TYPE_CHECKING:
     from .parse import Batch, Content, Problems
 
-_TS = pl.Datetime("ms", "UTC")
-_MAX_MS = 253_402_300_800_000
-
-_AT = {name: k for k, name in enumerate(Line.__struct_fields__)}
-_LINE_STRINGS = {
-    "type": "type",
-    "uuid": "uuid",
-    "parent_uuid": "parent_uuid",
-    "logical_parent_uuid": "logical_parent_uuid",
-    "session_id": "session_id",
-    "agent_id": "agent_id",
-    "timestamp": "timestamp",
-    "cwd": "cwd",
-    "git_branch": "git_branch",
-    "version": "version",
-    "entrypoint": "entrypoint",
-    "slug": "slug",
-    "team_name": "team_name",
-    "agent_name": "agent_name",
-    "prompt_id": "prompt_id",
-    "request_id": "request_id",
-    "requested_model": "requested_model",
-    "source_tool_assistant_uuid": "source_tool_assistant_uuid",
-    "source_tool_use_id": "source_tool_use_id",
-    "tool_use_id": "tool_use_id",
-    "parent_tool_use_id": "parent_tool_use_id",
-    "leaf_uuid": "leaf_uuid",
-    "message_ref": "message_id",
-}
-_LINE_BOOLS = (
-    "is_sidechain",
-    "is_meta",
-    "is_compact_summary",
-    "is_visible_in_transcript_only",
-    "is_api_error_message",
-)
-_MESSAGE_STRINGS = {"message_id": "id", "model": "model", "stop_reason": "stop_reason"}
-_MESSAGE_AT = {name: k for k, name in enumerate(Message.__struct_fields__)}
-_USAGE_AT = {name: k for k, name in enumerate(Usage.__struct_fields__)}
-_USAGE_INTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_USAGE_PARTS = {
-    "ephemeral_5m_input_tokens": "cache_creation",
-    "ephemeral_1h_input_tokens": "cache_creation",
-    "web_search_requests": "server_tool_use",
-    "web_fetch_requests": "server_tool_use",
-    "thinking_tokens": "output_tokens_details",
-}
-_USAGE_STRINGS = ("service_tier", "speed", "inference_geo")
 _FACTS = ("subtype", "prompt_kind", "text_hash", "value", "detail", "text")
 RAW_TYPES = DETAILED_TYPES | set(VALUE_KEYS) | {"system"}
 """Entry types whose facts are taken from the whole object; their bytes must come with the batch."""
@@ -95,93 +47,55 @@ class Columns:
     def __init__(self, content: Content) -> None:
         self.n_rows = 0
         self._content = content
-        self._cells: dict[str, list[Any]] = {n: [] for n in (*_LINE_STRINGS, *_LINE_BOOLS, *_LINE_MORE)}
+        self._cells: dict[str, list[Any]] = {}
         self._facts: dict[str, list[Any]] = {name: [] for name in _FACTS}
-        self._places: dict[str, list[int]] = {n: [] for n in ("part", "line_no", "byte_offset", "byte_length")}
         self._rescued: list[int] = []
-        self._messages = _Spread((*_MESSAGE_STRINGS, "content_kind"))
-        self._usages = _Spread((*_USAGE_INTS, *_USAGE_PARTS, *_USAGE_STRINGS, "iterations"))
+        self._messages, self._usages = _Spread(), _Spread()
         self._blocks = BlockColumns(content)
 
     def add(self, batch: Batch) -> None:
         """Add the lines of a batch; what they hold can be dropped afterwards."""
         if not batch.lines:
             return
-        first = self.n_rows
-        fields: Sequence[tuple[Any, ...]] = tuple(zip(*map(astuple, batch.lines), strict=True))
-        for name, field in _LINE_STRINGS.items():
-            self._cells[name].extend(fields[_AT[field]])
-        for name in _LINE_BOOLS:
-            self._cells[name].extend(fields[_AT[name]])
-        self._cells["recorded_cost_usd"].extend(fields[_AT["cost_usd"]])
-        forks = fields[_AT["forked_from"]]
-        self._cells["forked_from_session_id"].extend([f.session_id if f is not None else None for f in forks])
-        self._cells["forked_from_uuid"].extend([f.message_uuid if f is not None else None for f in forks])
-        for name, places in zip(self._places, (batch.parts, batch.line_nos, batch.offsets, batch.lengths), strict=True):
-            self._places[name].extend(places)
+        first, cells = self.n_rows, line_cells(batch.lines)
+        places = {"part": batch.parts, "line_no": batch.line_nos, "byte_offset": batch.offsets}
+        _extend(self._cells, cells | places | {"byte_length": batch.lengths})
         self._rescued.extend(first + i for i in batch.rescued)
-        self._add_messages(first, fields)
-        self._add_facts(first, fields, batch)
+        self._add_messages(first, batch.lines)
+        self._add_facts(first, cells["type"], batch)
         self.n_rows += len(batch.lines)
 
-    def _add_messages(self, first: int, fields: Sequence[tuple[Any, ...]]) -> None:
-        own = fields[_AT["message"]]
-        self._cells["has_message"].extend([m is not None for m in own])
-        messages: Sequence[Message | None] = own
-        echoes = [i for i, d in enumerate(fields[_AT["data"]]) if d is not None and d.message is not None]
-        if echoes:
-            messages = self._with_echoes(first, fields, echoes)
-        rows = [i for i, m in enumerate(own, first) if m is not None]
-        contents = [m.content for m in own if m is not None]
+    def _add_messages(self, first: int, lines: Sequence[Line]) -> None:
+        rows, messages, contents = [], [], []
+        for row, line in enumerate(lines, first):
+            m = line.message
+            if m is not None:
+                rows.append(row)
+                messages.append(m)
+                contents.append(m.content)
+            elif line.data is not None and line.data.message is not None:
+                # An agent_progress line repeats a line of the agent: message, usage, request id are those of the echo.
+                echo = line.data.message
+                self._cells["request_id"][row] = line.request_id or echo.request_id
+                if echo.message is not None:
+                    rows.append(row)
+                    messages.append(echo.message)
+                    contents.append(None)
         self._blocks.add(rows, contents)
-        if echoes:
-            rows = [i for i, m in enumerate(messages, first) if m is not None]
-            contents = [own[i - first].content if own[i - first] is not None else None for i in rows]
-        if rows:
-            self._add_message_cells(rows, [m for m in messages if m is not None], contents)
+        _extend(self._messages.at(rows), message_cells(messages, contents))
+        usages = [m.usage for m in messages if m.usage is not None]
+        if usages:
+            used = [row for row, m in zip(rows, messages, strict=True) if m.usage is not None]
+            _extend(self._usages.at(used), usage_cells(usages))
 
-    def _with_echoes(
-        self, first: int, fields: Sequence[tuple[Any, ...]], echoes: list[int]
-    ) -> Sequence[Message | None]:
-        # An agent_progress line repeats a line of the agent: its message, usage and request id are those of the echo.
-        messages = list(fields[_AT["message"]])
-        for i in echoes:
-            echo = fields[_AT["data"]][i].message
-            self._cells["request_id"][first + i] = fields[_AT["request_id"]][i] or echo.request_id
-            if messages[i] is None:
-                messages[i] = echo.message
-        return messages
-
-    def _add_message_cells(self, rows: list[int], messages: list[Message], contents: list[Any]) -> None:
-        table = tuple(zip(*map(astuple, messages), strict=True))
-        cells = self._messages.at(rows)
-        for name, field in _MESSAGE_STRINGS.items():
-            cells[name].extend(table[_MESSAGE_AT[field]])
-        kinds = ["list" if type(c) is list else None if c is None else "string" for c in contents]
-        cells["content_kind"].extend(kinds)
-        usages = table[_MESSAGE_AT["usage"]]
-        used = [i for i, u in zip(rows, usages, strict=True) if u is not None]
-        if used:
-            self._add_usage_cells(used, [u for u in usages if u is not None])
-
-    def _add_usage_cells(self, rows: list[int], usages: list[Usage]) -> None:
-        table = tuple(zip(*map(astuple, usages), strict=True))
-        cells = self._usages.at(rows)
-        for name in (*_USAGE_INTS, *_USAGE_STRINGS):
-            cells[name].extend(table[_USAGE_AT[name]])
-        for name, part in _USAGE_PARTS.items():
-            get = attrgetter(name)
-            cells[name].extend([get(p) if p is not None else None for p in table[_USAGE_AT[part]]])
-        cells["iterations"].extend([_iterations(i) if i else None for i in table[_USAGE_AT["iterations"]]])
-
-    def _add_facts(self, first: int, fields: Sequence[tuple[Any, ...]], batch: Batch) -> None:
+    def _add_facts(self, first: int, types: list[str | None], batch: Batch) -> None:
         for cells in self._facts.values():
             cells.extend([None] * len(batch.lines))
         if self._content != "none":
             self._add_texts(first, batch.lines)
-        more_user = _has_any(fields, MORE_USER)
-        more_assistant = _has_any(fields, MORE_ASSISTANT)
-        for i, kind in enumerate(fields[_AT["type"]]):
+        more_user = _has_any([o for o in batch.lines if o.type == "user"], MORE_USER)
+        more_assistant = _has_any([o for o in batch.lines if o.type == "assistant"], MORE_ASSISTANT)
+        for i, kind in enumerate(types):
             if kind == "assistant":
                 if more_assistant:
                     self._facts["detail"][first + i] = assistant_detail(batch.lines[i])
@@ -233,55 +147,128 @@ class Columns:
 
     def frames(self, first_row: int, problems: Problems) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The entries and the blocks, rows counted from ``first_row``; times that are none go to ``problems``."""
-        n, cells, dtypes = self.n_rows, self._cells, ENTRIES.polars()
-        columns: dict[str, pl.Series] = {
-            "row": pl.Series(np.arange(first_row, first_row + n, dtype=np.int64)),
-            "part": pl.Series(self._places["part"], dtype=pl.Int64),
-            "is_rescued": _flags(n, self._rescued),
-            "has_usage": _flags(n, self._usages.rows),
-        }
-        for name in ("line_no", "byte_offset", "byte_length"):
-            columns[name] = pl.Series(self._places[name], dtype=dtypes[name])
-        for name in (*_LINE_STRINGS, *_LINE_BOOLS, *_LINE_MORE):
-            columns[name] = _column(cells[name], dtypes[name] if name != "timestamp" else pl.String())
-        columns["timestamp"], columns["timestamp_text"] = self._times(columns["timestamp"], first_row, problems)
-        for name, fact in self._facts.items():
-            columns[name] = _column(fact, dtypes[name])
+        n, dtypes = self.n_rows, ENTRIES.polars()
+        cells = self._cells | self._facts
+        columns = {"row": pl.Series(np.arange(first_row, first_row + n, dtype=np.int64))}
+        columns["part"] = pl.Series(cells.get("part", []), dtype=pl.Int64)
+        columns["is_rescued"], columns["has_usage"] = _flags(n, self._rescued), _flags(n, self._usages.rows)
         columns |= self._messages.columns(n) | self._usages.columns(n) | self._blocks.per_entry(n)
-        entries = pl.DataFrame({name: columns[name] for name in ("row", "part", *ENTRIES.names) if name in columns})
+        columns["timestamp"], columns["timestamp_text"] = self._times(first_row, problems)
+        for name in ENTRIES.names[2:]:
+            if name not in columns:
+                columns[name] = column(cells[name], dtypes[name]) if name in cells else nulls(n, dtypes[name])
+        entries = pl.DataFrame({name: columns[name] for name in ("row", "part", *ENTRIES.names[2:])})
         return entries, self._blocks.frame(first_row)
 
-    def _times(self, text: pl.Series, first_row: int, problems: Problems) -> tuple[pl.Series, pl.Series]:
-        at = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ms", time_zone="UTC", strict=False)
-        plain = (text.str.len_bytes() == 24) & at.is_not_null() & (text.str.slice(0, 1) != "+")
-        odd = (text.is_not_null() & ~plain.fill_null(False)).arg_true()
-        if not len(odd):
-            return at, nulls(len(text), pl.String)
-        from .parse import parse_timestamp
-
-        ms = at.cast(pl.Int64).to_list()
-        texts: list[str | None] = [None] * len(text)
-        for i in odd.to_list():
-            written = text[i]
-            value = parse_timestamp(written)
-            ms[i] = value if value is not None and -_MAX_MS < value < _MAX_MS else None
-            texts[i] = written[:80]
-            if ms[i] is None:
-                line_no, offset, part = (self._places[k][i] for k in ("line_no", "byte_offset", "part"))
+    def _times(self, first_row: int, problems: Problems) -> tuple[pl.Series, pl.Series]:
+        texts: list[str | None] = self._cells.get("timestamp", [])
+        plain = plain_times(texts)
+        if plain is not None:
+            return plain, nulls(len(texts), pl.String())
+        ms: list[int | None] = []
+        odd: list[str | None] = []
+        for i, text in enumerate(texts):
+            value, is_plain = parse_time(text) if text is not None else (None, True)
+            ms.append(value)
+            odd.append(None if is_plain or text is None else text[:80])
+            if value is None and text is not None:
+                line_no, offset, part = (self._cells[k][i] for k in ("line_no", "byte_offset", "part"))
                 words = "a timestamp that is no ISO 8601 time"
                 problems.add(first_row + i, line_no, offset, "bad_timestamp", words, part=part)
-        return pl.Series(ms, dtype=pl.Int64).cast(_TS), pl.Series(texts, dtype=pl.String)
+        return pl.Series(ms, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")), column(odd, pl.String())
 
 
-_LINE_MORE = ("recorded_cost_usd", "forked_from_session_id", "forked_from_uuid", "has_message")
+def line_cells(lines: Sequence[Line]) -> dict[str, list[Any]]:
+    """The columns that are fields of the line itself."""
+    forks = [o.forked_from for o in lines]
+    return {
+        "type": [o.type for o in lines],
+        "uuid": [o.uuid for o in lines],
+        "parent_uuid": [o.parent_uuid for o in lines],
+        "logical_parent_uuid": [o.logical_parent_uuid for o in lines],
+        "session_id": _shared([o.session_id for o in lines]),
+        "agent_id": _shared([o.agent_id for o in lines]),
+        "timestamp": [o.timestamp for o in lines],
+        "is_sidechain": [o.is_sidechain for o in lines],
+        "cwd": _shared([o.cwd for o in lines]),
+        "git_branch": _shared([o.git_branch for o in lines]),
+        "version": _shared([o.version for o in lines]),
+        "entrypoint": _shared([o.entrypoint for o in lines]),
+        "slug": _shared([o.slug for o in lines]),
+        "team_name": _shared([o.team_name for o in lines]),
+        "agent_name": _shared([o.agent_name for o in lines]),
+        "is_meta": [o.is_meta for o in lines],
+        "is_compact_summary": [o.is_compact_summary for o in lines],
+        "is_visible_in_transcript_only": [o.is_visible_in_transcript_only for o in lines],
+        "is_api_error_message": [o.is_api_error_message for o in lines],
+        "prompt_id": [o.prompt_id for o in lines],
+        "request_id": [o.request_id for o in lines],
+        "requested_model": [o.requested_model for o in lines],
+        "has_message": [o.message is not None for o in lines],
+        "recorded_cost_usd": [o.cost_usd for o in lines],
+        "source_tool_assistant_uuid": [o.source_tool_assistant_uuid for o in lines],
+        "source_tool_use_id": [o.source_tool_use_id for o in lines],
+        "tool_use_id": [o.tool_use_id for o in lines],
+        "parent_tool_use_id": [o.parent_tool_use_id for o in lines],
+        "leaf_uuid": [o.leaf_uuid for o in lines],
+        "message_ref": [o.message_id for o in lines],
+        "forked_from_session_id": [f.session_id if f is not None else None for f in forks],
+        "forked_from_uuid": [f.message_uuid if f is not None else None for f in forks],
+    }
+
+
+def message_cells(messages: Sequence[Message], contents: Sequence[Any]) -> dict[str, list[Any]]:
+    """The columns that are fields of the message; ``contents`` are null where it is another line's message."""
+    return {
+        "message_id": [m.id for m in messages],
+        "model": _shared([m.model for m in messages]),
+        "stop_reason": [m.stop_reason for m in messages],
+        "content_kind": ["list" if type(c) is list else None if c is None else "string" for c in contents],
+    }
+
+
+def usage_cells(usages: Sequence[Usage]) -> dict[str, list[Any]]:
+    """The columns that are fields of the usage."""
+    writes = [u.cache_creation for u in usages]
+    server = [u.server_tool_use for u in usages]
+    spent = [u.output_tokens_details for u in usages]
+    return {
+        "input_tokens": [u.input_tokens for u in usages],
+        "output_tokens": [u.output_tokens for u in usages],
+        "cache_creation_input_tokens": [u.cache_creation_input_tokens for u in usages],
+        "cache_read_input_tokens": [u.cache_read_input_tokens for u in usages],
+        "ephemeral_5m_input_tokens": [w.ephemeral_5m_input_tokens if w is not None else None for w in writes],
+        "ephemeral_1h_input_tokens": [w.ephemeral_1h_input_tokens if w is not None else None for w in writes],
+        "web_search_requests": [s.web_search_requests if s is not None else None for s in server],
+        "web_fetch_requests": [s.web_fetch_requests if s is not None else None for s in server],
+        "thinking_tokens": [d.thinking_tokens if d is not None else None for d in spent],
+        "service_tier": _shared([u.service_tier for u in usages]),
+        "speed": _shared([u.speed for u in usages]),
+        "inference_geo": _shared([u.inference_geo for u in usages]),
+        "iterations": [_iterations(u.iterations) if u.iterations else None for u in usages],
+    }
+
+
+def _shared(cells: list[str | None]) -> list[str | None]:
+    """The same cells; one object for all of them when they are equal, which is quicker to make a column of."""
+    return [cells[0]] * len(cells) if cells and cells.count(cells[0]) == len(cells) else cells
+
+
+def _extend(columns: dict[str, list[Any]], cells: dict[str, list[Any]]) -> None:
+    for name, more in cells.items():
+        have = columns.get(name)
+        if have is None:
+            columns[name] = list(more)
+        else:
+            have.extend(more)
 
 
 class _Spread:
     """Cells that only some rows have."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self) -> None:
         self.rows: list[int] = []
-        self._cells: dict[str, list[Any]] = {name: [] for name in names}
+        self._cells: dict[str, list[Any]] = {}
 
     def at(self, rows: list[int]) -> dict[str, list[Any]]:
         """The lists that take the cells of these rows."""
@@ -292,19 +279,11 @@ class _Spread:
         """The columns of ``n`` rows, null where there is no cell."""
         where = np.full(n, len(self.rows), dtype=np.uint32)
         where[self.rows] = np.arange(len(self.rows), dtype=np.uint32)
-        index = pl.Series(where)
-        columns = {}
-        for name, cells in self._cells.items():
-            dtype = ENTRIES.polars()[name]
-            if cells.count(None) == len(cells):
-                columns[name] = nulls(n, dtype)
-            else:
-                columns[name] = pl.Series([*cells, None], dtype=dtype).gather(index)
-        return columns
-
-
-def _column(cells: list[Any], dtype: Any) -> pl.Series:
-    return nulls(len(cells), dtype) if cells.count(None) == len(cells) else pl.Series(cells, dtype=dtype)
+        index, dtypes = pl.Series(where), ENTRIES.polars()
+        return {
+            name: nulls(n, dtypes[name]) if is_void(cells) else column([*cells, None], dtypes[name]).gather(index)
+            for name, cells in self._cells.items()
+        }
 
 
 def _flags(n: int, rows: Sequence[int]) -> pl.Series:
@@ -314,10 +293,14 @@ def _flags(n: int, rows: Sequence[int]) -> pl.Series:
     return pl.Series(mask)
 
 
-def _has_any(fields: Sequence[tuple[Any, ...]], names: Sequence[str]) -> bool:
+def _has_any(lines: Sequence[Line], names: Sequence[str]) -> bool:
     """True when any line has any of these fields."""
-    n = len(fields[0])
-    return any(fields[_AT[f]].count(None) != n and fields[_AT[f]].count(NO_RAW) != n for f in names)
+    n = len(lines)
+    for name in names:
+        cells = list(map(attrgetter(name), lines))
+        if cells.count(None) != n and cells.count(NO_RAW) != n:
+            return True
+    return False
 
 
 def _iterations(raws: list[Any]) -> str | None:

@@ -6,13 +6,13 @@ them into entry ids. Only LF separates lines: U+2028 and its kin stand inside te
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal
+from operator import sub
+from typing import Literal
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from .columns import RAW_TYPES, Columns
@@ -20,8 +20,8 @@ from .decode import Line, decode_line, decode_lines, line_from_object
 from .rescue import rescue_line
 
 Content = Literal["none", "preview", "full"]
-BATCH_LINES = 1024
-BATCH_BYTES = 8 << 20
+BATCH_LINES = 512
+BATCH_BYTES = 4 << 20
 """Lines and bytes decoded before their facts are taken; bounds the memory that decoded texts take."""
 FRAME_ROWS = 1 << 15
 
@@ -151,31 +151,33 @@ class _Reader:
 
     def read(self, stretch: Stretch) -> None:
         """Decode the lines of one stretch."""
-        data, batch = stretch.data, self._batch
-        ends = _newlines(data)
-        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends + 1))
-        settled = int(starts[-1])
+        data, ends = stretch.data, _newlines(stretch.data)
+        settled = ends[-1] + 1 if ends else 0
         part = Part(n_bytes=len(data), n_settled_bytes=settled, n_settled_lines=len(ends))
         part.n_lines = len(ends) + (settled < len(data))
         self._problems.part = len(self._parts)
         self._parts.append(part)
-        first_row, at = batch.first_row + len(batch.lines), 0
+        first_row, at, start = self._next_row(), 0, 0
         while at < len(ends):
-            stop = self._stop(ends, at, int(starts[at]))
-            chunk = Chunk(data, starts[at:stop], ends[at:stop], stretch.first_line_no + at, stretch.first_offset)
+            stop = self._stop(ends, at, start)
+            chunk = Chunk(data, start, ends[at:stop], stretch.first_line_no + at, stretch.first_offset)
             decode_chunk(chunk, self._batch, self._problems)
-            self._n_batch_bytes += int(starts[stop] - starts[at])
-            at = stop
+            self._n_batch_bytes += ends[stop - 1] + 1 - start
+            at, start = stop, ends[stop - 1] + 1
             self._flush()
-        part.n_settled_rows = self._batch.first_row + len(self._batch.lines) - first_row
+        part.n_settled_rows = self._next_row() - first_row
         if settled < len(data):
             part.n_pending_bytes = self._read_last(stretch, data[settled:], stretch.first_line_no + len(ends))
-        part.n_rows = self._batch.first_row + len(self._batch.lines) - first_row
+        part.n_rows = self._next_row() - first_row
 
-    def _stop(self, ends: Any, at: int, start: int) -> int:
+    def _next_row(self) -> int:
+        return self._batch.first_row + len(self._batch.lines)
+
+    def _stop(self, ends: list[int], at: int, start: int) -> int:
         """Where the next chunk stops, so that the batch is neither too long nor too large."""
-        by_size = int(np.searchsorted(ends, start + BATCH_BYTES - self._n_batch_bytes))
-        return min(max(by_size, at + 1), at + BATCH_LINES - len(self._batch.lines))
+        stop = min(len(ends), at + BATCH_LINES)
+        room = start + BATCH_BYTES - self._n_batch_bytes
+        return stop if ends[stop - 1] < room else max(bisect_right(ends, room, at, stop), at + 1)
 
     def _read_last(self, stretch: Stretch, last: bytes, line_no: int) -> int:
         """Decode a last line without newline; the bytes of an unfinished record in it."""
@@ -194,7 +196,7 @@ class _Reader:
 
     def _flush(self, *, is_end: bool = False) -> None:
         batch = self._batch
-        if is_end or len(batch.lines) >= BATCH_LINES or self._n_batch_bytes >= BATCH_BYTES:
+        if is_end or len(batch.lines) >= BATCH_LINES // 2 or self._n_batch_bytes >= BATCH_BYTES:
             self._columns.add(batch)
             self._batch, self._n_batch_bytes = Batch(first_row=batch.first_row + len(batch.lines)), 0
         if self._columns.n_rows >= FRAME_ROWS or (is_end and (self._columns.n_rows or not self._frames)):
@@ -209,12 +211,13 @@ class _Reader:
         return Parsed(_concat(entries), _concat(blocks), self._problems.frame(), self._parts)
 
 
-def _newlines(data: bytes) -> Any:
+def _newlines(data: bytes) -> list[int]:
     """Where the newlines are."""
-    whole = np.frombuffer(data, dtype=np.uint8)
-    step = 1 << 24
-    found = [np.flatnonzero(whole[i : i + step] == 10) + i for i in range(0, len(whole), step)]
-    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    found: list[int] = []
+    find, at = data.find, -1
+    while (at := find(b"\n", at + 1)) >= 0:
+        found.append(at)
+    return found
 
 
 def _concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -223,11 +226,11 @@ def _concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines of a stretch: where each begins and ends in ``data``."""
+    """Whole lines of a stretch: ``data`` from ``start``, cut at ``ends``."""
 
     data: bytes
-    starts: Any
-    ends: Any
+    start: int
+    ends: list[int]
     first_line_no: int
     first_offset: int
     """Where ``data`` begins in the transcript."""
@@ -235,31 +238,31 @@ class Chunk:
 
 def decode_chunk(chunk: Chunk, batch: Batch, problems: Problems) -> None:
     """Decode the lines of ``chunk`` into ``batch``; lines that fail go to ``problems``, what can be saved is."""
-    data, starts, ends = chunk.data, chunk.starts, chunk.ends
+    data, ends = chunk.data, chunk.ends
     try:
-        lines = decode_lines(memoryview(data)[int(starts[0]) : int(ends[-1])])
+        lines = decode_lines(memoryview(data)[chunk.start : ends[-1]])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         lines = []
+    starts = [chunk.start, *[e + 1 for e in ends[:-1]]]
     # As many values as lines: each line begins one, and what follows a value on its line would have been an error.
     # Blanks around it would not have been; the object's own place is wanted.
-    whole = np.frombuffer(data, dtype=np.uint8)
-    if len(lines) == len(starts) and (whole[starts] == 123).all() and (whole[ends - 1] == 125).all():
-        _take_all(batch, lines, chunk, problems.part)
+    if len(lines) == len(ends) and {data[s] for s in starts} == {123} and {data[e - 1] for e in ends} == {125}:
+        _take_all(batch, lines, chunk, starts, problems.part)
         return
-    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         _decode_one(data[start:end], batch, problems, chunk.first_line_no + i, chunk.first_offset + start)
 
 
-def _take_all(batch: Batch, lines: list[Line], chunk: Chunk, part: int) -> None:
-    n, first = len(lines), len(batch.lines)
+def _take_all(batch: Batch, lines: list[Line], chunk: Chunk, starts: list[int], part: int) -> None:
+    n, first, offset = len(lines), len(batch.lines), chunk.first_offset
     batch.lines.extend(lines)
     batch.parts.extend([part] * n)
     batch.line_nos.extend(range(chunk.first_line_no, chunk.first_line_no + n))
-    batch.offsets.extend((chunk.starts + chunk.first_offset).tolist())
-    batch.lengths.extend((chunk.ends - chunk.starts).tolist())
+    batch.offsets.extend([s + offset for s in starts] if offset else starts)
+    batch.lengths.extend(map(sub, chunk.ends, starts))
     for i, line in enumerate(lines):
         if line.type in RAW_TYPES:
-            batch.raws[first + i] = chunk.data[chunk.starts[i] : chunk.ends[i]]
+            batch.raws[first + i] = chunk.data[starts[i] : chunk.ends[i]]
 
 
 def _decode_one(
@@ -306,18 +309,3 @@ def _note_odd(problems: Problems, row: int, line_no: int, offset: int, odd: list
     shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
     code = "odd_message" if "message" in names else "odd_field"
     problems.add(row, line_no, offset, code, f"fields of an odd type, read as null: {shown}")
-
-
-def parse_timestamp(text: str) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 text in any spelling; None when it is none."""
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    try:
-        delta = at - datetime(1970, 1, 1, tzinfo=UTC)
-    except OverflowError:
-        return None
-    return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
