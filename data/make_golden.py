@@ -23,22 +23,7 @@ from ccanalytics.schema import tables
 
 HERE = Path(__file__).resolve().parent
 NOT_FROM_THE_SAMPLE = {"prices"}
-PENDING = {
-    "edges",
-    "chains",
-    "resume",
-    "agents",
-    "tools",
-    "turns",
-    "compactions",
-    "sessions",
-    "events",
-    "parallelism",
-    "prompt_history",
-    "cost_by_day",
-    "cost_by_project_and_model",
-    "reconcile",
-}
+PENDING = {"edges", "chains", "resume"}
 NOT_REPRODUCIBLE = {"modified_at"}
 """Columns that say when the files were checked out."""
 LAST = ("path", "meta", "detail")

@@ -31,7 +31,7 @@ def at(day: int, hour: int, minute: int = 0) -> datetime:
 
 def old_version() -> tuple[Conversation, Agents]:
     """Monday: a machine that was not updated for long; its lines carry progress in between."""
-    s = Conversation("tides-1", CWD, at(2, 9, 4), "claude-sonnet-4-5-20250929", version="2.1.76", cache="5m")
+    s = Conversation("tides-1", CWD, at(2, 9, 4), "claude-sonnet-4-5-20250929", version="2.1.88", cache="5m")
     p = s.prompt("The tide table is one hour off since the clocks changed. Find out why and fix it.")
     calls = s.reply(
         "I'll look at how times are read and compared.",
@@ -325,8 +325,9 @@ def rewind_and_denial() -> tuple[Conversation, Agents]:
 def fork_of_chart(original: Conversation) -> tuple[Conversation, Agents]:
     """Tuesday: the chart session is forked; its lines stand in the new file under the new session id."""
     s = Conversation("tides-6", CWD, at(10, 9, 20), "claude-opus-5-5")
+    s.open()
     last = next(no for no, e in enumerate(original.lines) if e.get("subtype") == "turn_duration")
-    s.lines = [e | {"sessionId": s.session} if "sessionId" in e else dict(e) for e in original.lines[: last + 1]]
+    s.lines += [e | {"sessionId": s.session} for e in original.lines[: last + 1] if "uuid" in e]
     s.parent = s.lines[-1]["uuid"]
     s.context = 46_000
     p = s.prompt("Try the same chart as ASCII art for the terminal.", after=30)

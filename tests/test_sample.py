@@ -44,4 +44,4 @@ def test_the_sample_shows_what_transcripts_can_hold() -> None:
     subtypes = {str(row.get("subtype")) for row in rows}
     assert {"progress", "queue-operation", "file-history-snapshot", "cost-state", "custom-title", "ai-title"} <= types
     assert {"compact_boundary", "api_error", "turn_duration"} <= subtypes
-    assert {"2.1.76", "2.1.332"} == {str(row["version"]) for row in rows if "version" in row}
+    assert {"2.1.88", "2.1.332"} == {str(row["version"]) for row in rows if "version" in row}
