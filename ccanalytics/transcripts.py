@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,11 @@ from .schema.base import PROBLEMS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .conversations import Conversations, View
     from .cost import Detail, Moment
     from .policies import Policy
     from .prices import Overrides, PriceTable
+    from .resume import Apply, LargeFiles, RulesChoice
     from .state import State
     from .usage_lines import Usage
     from .work import Work
@@ -116,7 +118,7 @@ class Transcripts:
     @cached_property
     def problems(self) -> pl.DataFrame:
         """Everything that could not be read or placed (table ``problems``)."""
-        found = pl.concat([self.read_problems, self._work.problems])
+        found = pl.concat([self.read_problems, self._work.problems, self.conversations.problems])
         return found.sort(PROBLEMS.order, nulls_last=True, maintain_order=True)
 
     @cached_property
@@ -159,6 +161,58 @@ class Transcripts:
     def parallelism(self) -> pl.DataFrame:
         """Time with so many agents at work (table ``parallelism``); see :mod:`ccanalytics.parallelism`."""
         return self._work.parallelism
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        """What is derived from the links between entries; ``edges``, ``chains``, ``resume`` … ask it."""
+        from .conversations import Conversations
+
+        return Conversations(self.files, self.entries, self.blocks, self.read_problems, raw=self.raw)
+
+    def resume(
+        self,
+        session_id: str | None = None,
+        *,
+        rules: RulesChoice = "2.1.332",
+        view: View = "entries",
+        apply: Collection[Apply] = (),
+        large_files: LargeFiles = "rules",
+        cwd: str | None = None,
+        model: str | None = None,
+    ) -> Any:
+        """The entries that Claude Code would load on ``--resume``, in its order.
+
+        Parameters
+        ----------
+        session_id
+            One session (the beginning of its id will do); without one, all sessions in one pass (those that would be
+            refused have no rows).
+        rules : {"2.1.332", "2.1.88", "auto"}
+            The generation of the program; ``auto`` takes that of the session's last writer.
+        view : {"entries", "api"}
+            ``entries``: table ``resume``, with the step that brought each entry in and made-up entries marked.
+            ``api``: the messages sent to the API, a list of ``{"role", "blocks"}``.
+        apply
+            ``"snip"``, ``"replacement"``, ``"collapse"``: read these lines as they were meant; the program did not.
+        large_files : {"rules", "whole"}
+            ``whole`` reads files over 5 MiB as if they were small.
+        cwd
+            Working directory whose folder is looked in first.
+        model
+            ``view="api"``: the model now in use; thinking of another one is left out. Default: the last one.
+
+        Raises
+        ------
+        NothingToResumeError
+            The program would refuse; ``facts["reason"]`` says why.
+        """
+        return self.conversations.resume(
+            session_id, rules=rules, view=view, apply=apply, large_files=large_files, cwd=cwd, model=model
+        )
+
+    def continued(self, cwd: str, *, rules: str = "2.1.332") -> str:
+        """The session id that ``--continue`` would take in a directory; ``NothingToResumeError`` without one."""
+        return self.conversations.continued(cwd, rules=rules)
 
     def state(self, session_id: str, at: int | str | None = None) -> State:
         """What a resume restores of a session beside the conversation, at its end or at an entry (id or uuid)."""

@@ -127,7 +127,11 @@ def collect_332(entries: list[Entry], model: str | None) -> list[Message]:
                 last.setdefault("attached", []).append(attachment_text(e))
         elif e.type == "assistant":
             blocks = entry_blocks(e)
-            kept = [b for b in blocks if b["type"] not in ("thinking", "redacted_thinking") or e.message.get("model") == model]
+            kept = [
+                b
+                for b in blocks
+                if b["type"] not in ("thinking", "redacted_thinking") or e.message.get("model") == model
+            ]
             add_assistant(found, e, kept)
         elif e.type == "user" or e.raw.get("subtype") == "local_command":
             blocks = entry_blocks(e)
@@ -140,7 +144,9 @@ def collect_332(entries: list[Entry], model: str | None) -> list[Message]:
     for i, m in enumerate(found):
         if m["role"] == "attachments":
             alone = i == 0 or i + 1 < len(found)
-            m.update(role="user" if alone else "system", blocks=[{"type": "text", "text": "\n".join(m.pop("attached"))}])
+            m.update(
+                role="user" if alone else "system", blocks=[{"type": "text", "text": "\n".join(m.pop("attached"))}]
+            )
     return found
 
 

@@ -116,7 +116,8 @@ def parse_time(value: object) -> int | None:
     if not isinstance(value, str):
         return None
     found = re.fullmatch(
-        r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d\d:?\d\d)?)?", value.strip()
+        r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d\d:?\d\d)?)?",
+        value.strip(),
     )
     if not found:
         return None
@@ -578,9 +579,7 @@ def find_zone(way: list[Entry], names: set[str | None], results: set[str | None]
     return way[first : last + 1]
 
 
-def passive_subtrees(
-    ordered: list[Entry], start: set[str | None], on: set[str | None], tip: Entry
-) -> list[Entry]:
+def passive_subtrees(ordered: list[Entry], start: set[str | None], on: set[str | None], tip: Entry) -> list[Entry]:
     children: dict[str, list[Entry]] = {}
     for e in ordered:
         if e.parent:
@@ -644,7 +643,9 @@ def load_332(way: list[Entry]) -> list[Entry]:
     empty = dropped_as_empty(way)
     closed = [e for e, o, x in zip(way, is_open, empty, strict=True) if not o and not x]
     start = max((i for i, e in enumerate(way) if e.type == "user" and not e.is_result), default=-1) + 1
-    last = next((way[i] for i in range(len(way) - 1, start - 1, -1) if way[i].type == "assistant" and not empty[i]), None)
+    last = next(
+        (way[i] for i in range(len(way) - 1, start - 1, -1) if way[i].type == "assistant" and not empty[i]), None
+    )
 
     def is_last_message(e: Entry) -> bool:
         return last is not None and (e is last or (last.message_id is not None and e.message_id == last.message_id))
@@ -779,7 +780,9 @@ def rounds_88(session: Session, way: list[Entry]) -> list[Entry]:
         lines = [e for e in ordered if e.message_id == message_id]
         names = {e.uuid for e in lines}
         off = sorted((e for e in lines if e.uuid not in on), key=_clock_text)
-        results = sorted((e for e in ordered if e.is_result and e.uuid not in on and e.parent in names), key=_clock_text)
+        results = sorted(
+            (e for e in ordered if e.is_result and e.uuid not in on and e.parent in names), key=_clock_text
+        )
         behind[anchor] = off + results
     return [x for e in way for x in (e, *behind.get(e.uuid, ()))]
 

@@ -21,6 +21,7 @@ from .plan import CODE, CONTINUE, INTERRUPTED, NO_RESPONSE, STEPS, Plan
 from .reading import LargeFiles, lines_read
 
 Apply = Literal["snip", "replacement", "collapse"]
+RulesChoice = Literal["2.1.332", "2.1.88", "auto"]
 RULES = ("2.1.332", "2.1.88", "auto")
 APPLY = ("snip", "replacement", "collapse")
 GENERATION_CHANGED = (2, 1, 112)
@@ -36,10 +37,16 @@ class Resumed:
     problems: pl.DataFrame
     """What the program leaves unread, as rows of ``problems`` (not all columns)."""
     plans: tuple[Plan, ...]
+    generations: tuple[Rules, ...]
+    """The generation each plan follows."""
     refused: dict[int, str]
     """file_id of sessions that are not resumed, and why."""
     not_read: pl.Series
     """entry_id of entries that the program leaves unread."""
+
+    def generation(self, file_id: int) -> Rules:
+        """The generation whose rules were followed for a file."""
+        return next((g for g, p in zip(self.generations, self.plans, strict=True) if p.has_file(file_id)), "2.1.332")
 
 
 def resume_sessions(
@@ -48,9 +55,9 @@ def resume_sessions(
     files: pl.DataFrame,
     problems: pl.DataFrame,
     *,
-    rules: Literal["2.1.332", "2.1.88", "auto"] = "2.1.332",
+    rules: RulesChoice = "2.1.332",
     apply: Collection[Apply] = (),
-    large_files: LargeFiles = "as_read",
+    large_files: LargeFiles = "rules",
     read_bytes: Callable[[str], bytes] = lambda path: Path(path).read_bytes(),
 ) -> Resumed:
     """The conversations of all main transcripts as Claude Code would load them.
@@ -64,7 +71,7 @@ def resume_sessions(
     apply : collection of {"snip", "replacement", "collapse"}
         What the descriptions say but the program did not show: snips (2.1.88 has them anyway), replaced tool results
         (only in the API messages), collapsed spans.
-    large_files : {"as_read", "whole"}
+    large_files : {"rules", "whole"}
         Whether files over 5 MiB are cut as the program does.
     read_bytes : callable
         Gives the bytes of a file; 2.1.88 looks at the bytes of large files.
@@ -77,6 +84,7 @@ def resume_sessions(
     check_choices(rules, apply, large_files)
     sessions = files.filter(pl.col("kind") == "session").sort("file_id")
     plans: list[Plan] = []
+    generations: list[Rules] = []
     lost: list[pl.DataFrame] = []
     unread: list[pl.Series] = []
     for generation, some in _by_generation(entries, sessions, rules):
@@ -84,6 +92,7 @@ def resume_sessions(
             entries, some, problems, rules=generation, large_files=large_files, read_bytes=read_bytes
         )  # fmt: skip
         nodes = read_nodes(read.entries, blocks, some, rules=generation)
+        generations.append(generation)
         plans.append(_plan(nodes, entries, blocks, generation, apply))
         lost.append(read.problems)
         unread.append(read.not_read)
@@ -93,6 +102,7 @@ def resume_sessions(
         frame.sort(RESUME.order, maintain_order=True),
         pl.concat(lost) if lost else pl.DataFrame(),
         tuple(plans),
+        tuple(generations),
         refused,
         pl.concat(unread) if unread else pl.Series("entry_id", [], dtype=pl.Int64),
     )
@@ -103,13 +113,15 @@ def check_choices(rules: str, apply: Collection[str], large_files: str) -> None:
     if rules not in RULES:
         raise UsageError(f"rules is {rules!r}; allowed are {', '.join(RULES)}.", got=rules, allowed=RULES)
     if isinstance(apply, str) or not set(apply) <= set(APPLY):
-        raise UsageError(f"apply is {apply!r}; allowed is a collection of {', '.join(APPLY)}.", got=apply, allowed=APPLY)
-    if large_files not in ("as_read", "whole"):
-        raise UsageError(f'large_files is {large_files!r}; allowed are "as_read" and "whole".', got=large_files)
+        raise UsageError(
+            f"apply is {apply!r}; allowed is a collection of {', '.join(APPLY)}.", got=apply, allowed=APPLY
+        )
+    if large_files not in ("rules", "whole"):
+        raise UsageError(f'large_files is {large_files!r}; allowed are "rules" and "whole".', got=large_files)
 
 
 def _by_generation(
-    entries: pl.DataFrame, sessions: pl.DataFrame, rules: Literal["2.1.332", "2.1.88", "auto"]
+    entries: pl.DataFrame, sessions: pl.DataFrame, rules: RulesChoice
 ) -> list[tuple[Rules, pl.DataFrame]]:
     if rules != "auto":
         return [(rules, sessions)]
@@ -135,9 +147,7 @@ def _is_older(versions: pl.Series) -> pl.Series:
     return pl.Series([bool(v) and tuple(v) < GENERATION_CHANGED for v in versions.to_list()], dtype=pl.Boolean)
 
 
-def _plan(
-    nodes: Nodes, entries: pl.DataFrame, blocks: pl.DataFrame, rules: Rules, apply: Collection[Apply]
-) -> Plan:
+def _plan(nodes: Nodes, entries: pl.DataFrame, blocks: pl.DataFrame, rules: Rules, apply: Collection[Apply]) -> Plan:
     if not len(nodes.entry):
         none = np.zeros(0, dtype=np.int64)
         return Plan(nodes, none, none, none, dict.fromkeys(range(nodes.n_files), "no entries"))

@@ -144,7 +144,8 @@ def _prune(nodes: Nodes, file: int, boundary: int, kept: list[int]) -> Any:
 def snip(nodes: Nodes, entries: pl.DataFrame) -> set[int]:
     """Take out what snip lines name; entries below hang on the nearest one left. Files where that runs in a circle."""
     marked = entries.filter(
-        pl.col("detail").fill_null("").str.contains('"snipMetadata"', literal=True) & pl.col("entry_id").is_in(nodes.entry)
+        pl.col("detail").fill_null("").str.contains('"snipMetadata"', literal=True)
+        & pl.col("entry_id").is_in(nodes.entry)
     ).select("entry_id", "detail")
     if not marked.height:
         return set()

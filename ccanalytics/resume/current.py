@@ -214,7 +214,9 @@ class Straight:
         for _ in range(CLIMB):
             nxt = (end[going] + 1).clip(max=len(chain) - 1)
             further = (
-                (nxt > end[going]) & self.passive[chain[nxt]] & (nodes.file[chain[nxt]] == nodes.file[chain[end[going]]])
+                (nxt > end[going])
+                & self.passive[chain[nxt]]
+                & (nodes.file[chain[nxt]] == nodes.file[chain[end[going]]])
             )
             going = going[further]
             if not len(going):

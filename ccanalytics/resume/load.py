@@ -29,9 +29,7 @@ class Facts:
         for a, b in _spans(nodes.result_row, rows):
             answered.update(nodes.result_key[a:b].tolist())
         self.answered = answered
-        self.is_open = [
-            a < b and not any(k in answered for k in nodes.call_key[a:b].tolist()) for a, b in self.calls
-        ]
+        self.is_open = [a < b and not any(k in answered for k in nodes.call_key[a:b].tolist()) for a, b in self.calls]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -77,13 +75,9 @@ def load_332(nodes: Nodes, way: list[int], drops: Drops) -> list[int]:
 def _empty(facts: Facts, left: list[bool]) -> list[bool]:
     """Answers that hold only blanks, or only thinking while no other line of their message (of ``left``) holds more."""
     full = {
-        g
-        for i, g in enumerate(facts.group)
-        if left[i] and g >= 0 and facts.has_content[i] and not facts.is_thinking[i]
+        g for i, g in enumerate(facts.group) if left[i] and g >= 0 and facts.has_content[i] and not facts.is_thinking[i]
     }
-    return [
-        facts.is_blank[i] or (facts.is_thinking[i] and facts.group[i] not in full) for i in range(len(facts.rows))
-    ]
+    return [facts.is_blank[i] or (facts.is_thinking[i] and facts.group[i] not in full) for i in range(len(facts.rows))]
 
 
 def _last_turn(facts: Facts, empty: list[bool]) -> tuple[int, int]:
@@ -127,7 +121,9 @@ def answer_place(kind: list[int], is_error: list[bool]) -> int:
     return end + 1 if before < 0 or kind[before] == USER else -1
 
 
-def load_88(nodes: Nodes, way: list[int], drops: Drops, is_brief: Callable[[int], bool]) -> tuple[list[int], dict[int, list[int]]]:
+def load_88(
+    nodes: Nodes, way: list[int], drops: Drops, is_brief: Callable[[int], bool]
+) -> tuple[list[int], dict[int, list[int]]]:
     """The same under 2.1.88, and the rows that were absorbed by the user entry before them.
 
     ``is_brief`` says whether the result in a row answers a call of a tool that speaks to the user.

@@ -189,7 +189,9 @@ class Lines:
         self.uuid_key = mixed(uuid, file)
         self.parent_key = mixed(parent, file)
         self.has_message = _flag(entries, "has_message")
-        self.is_boundary = (self.kind == SYSTEM) & (entries["subtype"] == "compact_boundary").fill_null(False).to_numpy()
+        self.is_boundary = (self.kind == SYSTEM) & (entries["subtype"] == "compact_boundary").fill_null(
+            False
+        ).to_numpy()
 
     @property
     def is_entry(self) -> Mask:
@@ -206,7 +208,7 @@ class Lines:
         bridged = np.zeros(len(target), dtype=bool)
         if not len(steps):
             return target, bridged
-        users = np.flatnonzero(((self.kind <= 4) & self.has_parent))
+        users = np.flatnonzero((self.kind <= 4) & self.has_parent)
         via = _last_before(self.uuid_key[steps], steps, self.parent_key[users], users)
         through = via >= 0
         users, via = users[through], via[through]

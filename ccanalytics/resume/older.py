@@ -99,9 +99,7 @@ def _clock_rank(entries: pl.DataFrame, ids: Rows) -> Rows:
     return text.to_series().cast(pl.Int64).to_numpy()
 
 
-def _load_all(
-    nodes: Nodes, file: Rows, row: Rows, step: Rows, refused: dict[int, str], blocks: pl.DataFrame
-) -> Plan:
+def _load_all(nodes: Nodes, file: Rows, row: Rows, step: Rows, refused: dict[int, str], blocks: pl.DataFrame) -> Plan:
     drops = Drops()
     plain = _plain_files(nodes, file, row)
     parts = [(file[plain[file]], row[plain[file]])]

@@ -40,6 +40,14 @@ class Plan:
     spliced: list[tuple[int, int]] = field(default_factory=list)
     """Pairs (child, the entry that stands in for its missing parent)."""
 
+    def has_file(self, file_id: int) -> bool:
+        """Whether this file is one of those planned here."""
+        return bool(np.isin(file_id, self.nodes.file_ids))
+
+    def file_number(self, file_id: int) -> int:
+        """Number of a file within the plan."""
+        return int(np.searchsorted(self.nodes.file_ids, file_id))
+
     @property
     def is_made(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Places taken by entries the program makes up."""

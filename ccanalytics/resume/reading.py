@@ -12,7 +12,7 @@ import polars as pl
 from .large import lines_of_large_file
 from .nodes import Rules
 
-LargeFiles = Literal["as_read", "whole"]
+LargeFiles = Literal["rules", "whole"]
 LARGE_BYTES = 5 * 1024 * 1024
 """A file of more bytes than this is not read whole (5 242 880 is, 5 242 881 is not)."""
 
@@ -50,14 +50,16 @@ def lines_read(
     ``read_bytes`` gives the content of a file by its path; it is asked only under 2.1.88 for files over 5 MiB.
     """
     wanted = entries.lazy().filter(
-        pl.col("type").is_in(_TYPES) & ~pl.col("is_rescued").fill_null(False) & pl.col("file_id").is_in(files["file_id"].implode())
+        pl.col("type").is_in(_TYPES)
+        & ~pl.col("is_rescued").fill_null(False)
+        & pl.col("file_id").is_in(files["file_id"].implode())
     )
     lines = wanted.select(COLUMNS).collect()
     whole = lines
     if rules == "2.1.88":
         lines = _without_refused(lines, entries, files, problems)
     cuts: list[dict[str, Any]] = []
-    large = files.filter(pl.col("size_bytes") > LARGE_BYTES) if large_files == "as_read" else files.head(0)
+    large = files.filter(pl.col("size_bytes") > LARGE_BYTES) if large_files == "rules" else files.head(0)
     for file in large.iter_rows(named=True):
         lines, cut = _cut_large(lines, entries, file, rules=rules, read_bytes=read_bytes)
         if cut is not None:
@@ -91,7 +93,8 @@ def _without_refused(
         lines = lines.join(behind, on=["file_id", "line_no"], how="anti", maintain_order="left")
     nulls = problems.filter((pl.col("code") == "not_an_object") & pl.col("detail").str.contains("null", literal=True))
     bare = entries.filter(
-        (pl.col("type") == "content-replacement") & ~pl.col("detail").fill_null("").str.contains('"toolUseIds"', literal=True)
+        (pl.col("type") == "content-replacement")
+        & ~pl.col("detail").fill_null("").str.contains('"toolUseIds"', literal=True)
     )
     stops = pl.concat([nulls.select("file_id", "line_no"), bare.select("file_id", "line_no")])
     if not stops.height:

@@ -169,7 +169,9 @@ def _beside(view: View, hint: int, path: dict[int, int]) -> bool:
     out = path[x]
     if out < 0:
         return True
-    return view.is_result[out] or (view.kind[out] == ASSISTANT and view.group[out] >= 0 and view.group[out] == view.group[x])
+    return view.is_result[out] or (
+        view.kind[out] == ASSISTANT and view.group[out] >= 0 and view.group[out] == view.group[x]
+    )
 
 
 def walk(view: View, tip: int, steps: dict[int, Step]) -> list[int]:
@@ -238,7 +240,9 @@ class Rounds:
         self.place = {x: i for i, x in enumerate(way)}
         # Rows with a passive entry beside the chain below them: most groups have none and are done with at once.
         self.has_loose = {
-            p for p, below in view.children.items() if p != tip and any(view.passive[c] and c not in self.on for c in below)
+            p
+            for p, below in view.children.items()
+            if p != tip and any(view.passive[c] and c not in self.on for c in below)
         }
 
     def mend(self) -> list[int]:
@@ -273,6 +277,7 @@ class Rounds:
         self.way[zone_at : zone_at + len(zone)] = merged
         for x in (*first, *then):
             self.on.add(x)
+            self.place[x] = self.place[top]
             self.steps[x] = "line" if x in names else "result" if x in results else "passive"
             for key in view.results.get(x, ()):
                 self.answered.add(key)

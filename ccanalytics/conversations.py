@@ -1,0 +1,113 @@
+"""The conversations of loaded transcripts: edges, chains, and what a resume shows; computed when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import Any, Literal
+
+import polars as pl
+
+from .errors import UsageError
+from .jobs import Piece, read_piece
+from .resume import Apply, LargeFiles, Resumed, RulesChoice, check_choices, resume_sessions
+from .resume.session import (
+    ContinuedSession,
+    Raw,
+    chain_json,
+    continued_session,
+    session_file,
+    session_frame,
+    session_messages,
+)
+from .schema.base import PROBLEMS
+
+View = Literal["entries", "api"]
+
+
+class Conversations:
+    """What is derived from the links between entries; thin: every result is made by a pure function."""
+
+    def __init__(
+        self, files: pl.DataFrame, entries: pl.DataFrame, blocks: pl.DataFrame, problems: pl.DataFrame, *, raw: Raw
+    ) -> None:
+        self.files, self.entries, self.blocks, self.read_problems = files, entries, blocks, problems
+        self._raw = raw
+        self._resumed: dict[tuple[str, frozenset[str], str], Resumed] = {}
+
+    def resumed(
+        self, rules: RulesChoice = "2.1.332", apply: Collection[Apply] = (), large_files: LargeFiles = "rules"
+    ) -> Resumed:
+        """All sessions, computed once for each choice."""
+        key = (rules, frozenset(apply), large_files)
+        if key not in self._resumed:
+            self._resumed[key] = self._compute(self.files, rules, apply, large_files)
+        return self._resumed[key]
+
+    def _compute(
+        self, files: pl.DataFrame, rules: RulesChoice, apply: Collection[Apply], large_files: LargeFiles
+    ) -> Resumed:
+        return resume_sessions(
+            self.entries,
+            self.blocks,
+            files,
+            self.read_problems,
+            rules=rules,
+            apply=apply,
+            large_files=large_files,
+            read_bytes=lambda path: read_piece(Piece(path)),
+        )
+
+    def resume(
+        self,
+        session_id: str | None = None,
+        *,
+        rules: RulesChoice = "2.1.332",
+        view: View = "entries",
+        apply: Collection[Apply] = (),
+        large_files: LargeFiles = "rules",
+        cwd: str | None = None,
+        model: str | None = None,
+    ) -> pl.DataFrame | list[dict[str, Any]]:
+        """See :meth:`ccanalytics.transcripts.Transcripts.resume`."""
+        check_choices(rules, apply, large_files)
+        if view not in ("entries", "api"):
+            raise UsageError(f'view is {view!r}; allowed are "entries" and "api".', got=view)
+        if session_id is None:
+            if view == "api":
+                raise UsageError('view="api" needs a session id.', got=view)
+            return self.resumed(rules, apply, large_files).frame
+        file = session_file(self.files, session_id, cwd=cwd, rules=rules)
+        known = self._resumed.get((rules, frozenset(apply), large_files))
+        one = self.files.filter(pl.col("file_id") == file["file_id"])
+        resumed = known or self._compute(one, rules, apply, large_files)
+        frame = session_frame(resumed, file, session_id)
+        if view == "entries":
+            return frame
+        generation = resumed.generation(file["file_id"])
+        return session_messages(resumed, file, self.entries, self._raw, rules=generation, apply=apply, model=model)
+
+    def continued(self, cwd: str, *, rules: str = "2.1.332") -> ContinuedSession:
+        """See :meth:`ccanalytics.transcripts.Transcripts.continued`."""
+        return continued_session(self.entries, self.files, cwd, rules=rules)
+
+    def as_json(self, session_id: str, **options: Any) -> dict[str, Any]:
+        """One session as ``ccanalytics resume --format json`` prints it; raises when it would be refused."""
+        frame = self.resume(session_id, **options)
+        assert isinstance(frame, pl.DataFrame)
+        file = session_file(self.files, session_id, cwd=options.get("cwd"), rules=options.get("rules", "2.1.332"))
+        rules = options.get("rules", "2.1.332")
+        return {
+            "session_id": file["session_id"],
+            "refused": False,
+            "chain": chain_json(frame, rules=self._generation(file["file_id"], rules)),
+            "messages": self.resume(session_id, view="api", **options),
+        }
+
+    def _generation(self, file_id: int, rules: RulesChoice) -> str:
+        return rules if rules != "auto" else self.resumed("auto").generation(file_id)
+
+    @cached_property
+    def problems(self) -> pl.DataFrame:
+        """Rows of ``problems`` that come from linking and from what the program leaves unread."""
+        return PROBLEMS.conform(self.resumed().problems)
