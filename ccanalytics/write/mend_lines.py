@@ -136,7 +136,7 @@ def replaced(lines: list[Line]) -> list[tuple[int, str]]:
 
 
 def drop_empty(lines: list[Line]) -> tuple[list[Line], list[Step]]:
-    """Lines without those of users and assistants that hold no message: no version shows them, and some fail on them."""
+    """Lines without those of users and assistants that hold no message: nothing is shown of them."""
     kept, steps = list[Line](), list[Step]()
     for line in lines:
         value = line.value or {}

@@ -17,7 +17,7 @@ from ccanalytics.find import FoundFile, find_files
 from .files import make_private_dirs, replace_file
 from .mend_calls import answer_calls, hidden_calls
 from .mend_foreign import bring_home, send_home
-from .mend_lines import BOM, Line, Step, drop_copies, drop_empty, join_lines, mend_lines, read_lines
+from .mend_lines import BOM, Line, Step, drop_copies, drop_empty, join_lines, mend_lines, read_lines, replaced
 from .mend_links import Links
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def repair(
     """Mend a session's transcripts: the main one and those of its agents.
 
     What can be mended with certainty is mended: torn lines and NUL bytes go, glued records get lines of their own,
-    copies of a line go, lost parents are found by the rule Claude Code uses, else by ids and times, loops are cut, lines
-    of another session go home, and calls whose missing result hides an answer get a result that says it was made up.
+    copies of a line go, lost parents are found by the rule Claude Code uses, else by ids and times, loops are cut,
+    lines of another session go home, and calls whose missing result hides an answer get a made-up result that says so.
     Nothing else is changed. The result is loaded before it is written: a resume must load all that it loaded before.
 
     Parameters
@@ -255,6 +255,8 @@ def _plan(lines: list[Line], elsewhere: frozenset[str], *, how: str, path: Path,
     for node in links.broken(elsewhere):
         why = "no id and no time tells what stood there"
         plan.left.append(f"line {node.line_no}: the parent {node.parent} of {node.uuid} is not in the file; {why}")
+    for no, uuid in replaced(plan.lines):
+        plan.left.append(f"line {no}: {uuid} stands further below with other content, and that is what counts")
     plan.left += [
         f"entry {uuid} hangs on itself; more than one link could be the wrong one" for uuid in links.looping()
     ]
