@@ -51,15 +51,23 @@ def long_kinds_split(sheet: Sheet) -> None:
 def bedrock_regions(sheet: Sheet) -> None:
     """The table inside ccusage has the regional Bedrock profiles of newer models 10 % dearer."""
     regional = sheet.calls["model"].str.contains(r"(?:^|/)(?:us|eu|au|jp)\.anthropic\.").fill_null(False).to_numpy()
-    new = sheet.gather([1.0 if canonical_model(c.model) in _CCUSAGE_SAME_EVERYWHERE else 1.1 for c in sheet.cards])
+    dearer = [1.0 if canonical_model(c.model) in _CCUSAGE_SAME_EVERYWHERE else 1.1 for c in sheet.cards]
+    new = sheet.gather(dearer, default=1.0)
     sheet.factor = np.where(regional, sheet.factor * new, sheet.factor)
 
 
-_CCUSAGE_SAME_EVERYWHERE = frozenset(
-    f"claude-{name}"
-    for name in ("opus-4-0", "opus-4-1", "sonnet-4-0", "3-7-sonnet", "3-5-sonnet", "3-5-haiku")
-    + ("3-opus", "3-sonnet", "3-haiku")
+_OLD_NAMES = (
+    "opus-4-0",
+    "opus-4-1",
+    "sonnet-4-0",
+    "3-7-sonnet",
+    "3-5-sonnet",
+    "3-5-haiku",
+    "3-opus",
+    "3-sonnet",
+    "3-haiku",
 )
+_CCUSAGE_SAME_EVERYWHERE = frozenset(f"claude-{name}" for name in _OLD_NAMES)
 
 
 def recorded_cost(sheet: Sheet) -> None:

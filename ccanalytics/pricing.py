@@ -52,9 +52,9 @@ class Sheet:
         self.search = np.zeros(len(self.index))
         self.fixed = np.full(len(self.index), np.nan)
 
-    def gather(self, values: Sequence[float]) -> Floats:
-        """One value per call from one value per card; NaN where the call has no card."""
-        return np.append(np.asarray(values, dtype=np.float64), np.nan)[self.index]
+    def gather(self, values: Sequence[float], *, default: float = np.nan) -> Floats:
+        """One value per call from one value per card; ``default`` where the call has no card."""
+        return np.append(np.asarray(values, dtype=np.float64), default)[self.index]
 
     def is_equal(self, column: str, value: str) -> npt.NDArray[np.bool_]:
         """Where a text column has exactly this value."""
@@ -62,11 +62,12 @@ class Sheet:
 
     def frame(self) -> pl.DataFrame:
         """Cost and parts, added up in the order Claude Code adds them, so that its figures come out to the bit."""
-        kinds = self._kinds(self.plain)
+        is_fixed = ~np.isnan(self.fixed)
+        kinds = [np.where(is_fixed & np.isnan(k), 0.0, k) for k in self._kinds(self.plain)]
         plain = _sum(kinds)
         tokens = _sum(self._kinds(self.rates)) * self.factor
-        total = np.where(np.isnan(self.fixed), tokens + self.search, self.fixed)
-        modifiers = np.where(np.isnan(self.fixed), tokens - plain, self.fixed - plain - self.search)
+        total = np.where(is_fixed, self.fixed, tokens + self.search)
+        modifiers = np.where(is_fixed, self.fixed - plain - self.search, tokens - plain)
         advisor = self.is_equal("source", "advisor")
         columns = dict(zip((f"cost_{kind}_usd" for kind in KINDS), kinds, strict=True))
         columns |= {"cost_search_usd": self.search, "cost_modifiers_usd": modifiers}
@@ -97,19 +98,21 @@ def long_prompts(sheet: Sheet) -> None:
 
 def fast_mode(sheet: Sheet) -> None:
     """Fast mode multiplies all five token prices by the model's factor."""
-    factor = np.where(sheet.is_equal("speed", "fast"), sheet.gather([c.fast_factor for c in sheet.cards]), 1.0)
+    factor = np.where(
+        sheet.is_equal("speed", "fast"), sheet.gather([c.fast_factor for c in sheet.cards], default=1.0), 1.0
+    )
     sheet.rates = [r * factor for r in sheet.rates]
 
 
 def batch_tier(sheet: Sheet) -> None:
     """The batch tier charges a share of every token price."""
-    factor = sheet.gather([c.batch_factor for c in sheet.cards])
+    factor = sheet.gather([c.batch_factor for c in sheet.cards], default=1.0)
     sheet.factor = np.where(sheet.is_equal("service_tier", "batch"), sheet.factor * factor, sheet.factor)
 
 
 def us_inference(sheet: Sheet) -> None:
     """US inference multiplies the token prices of the models that offer it."""
-    factor = sheet.gather([c.us_factor for c in sheet.cards])
+    factor = sheet.gather([c.us_factor for c in sheet.cards], default=1.0)
     sheet.factor = np.where(sheet.is_equal("inference_geo", "us"), sheet.factor * factor, sheet.factor)
 
 
