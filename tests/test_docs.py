@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
+import polars as pl
 import pytest
 
+from ccanalytics.cli import run
 from ccanalytics.load import load
 from ccanalytics.rescue import Code
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^ccanalytics (.*)$", re.MULTILINE)
 CODE_ROW = re.compile(r"^\| `([a-z_0-9]+)` \|", re.MULTILINE)
 
 
@@ -47,6 +51,26 @@ def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pyt
     names: dict[str, object] = {}
     for example in EXAMPLE.findall(path.read_text(encoding="utf-8")):
         exec(compile(example, path.name, "exec"), names)
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(commands) > 2
+    for command in commands:
+        assert run([*shlex.split(command), "--config-dir", str(ROOT / "data" / "sample")]) == 0, command
+    assert (tmp_path / "calls.parquet").exists()
+
+
+def test_output_shown_in_the_readme_is_current() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example, shown), *_ = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    *setup, last = example.strip().splitlines()
+    names: dict[str, object] = {}
+    exec("\n".join(setup), names)
+    frame = eval(last, names)
+    with pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=120, fmt_str_lengths=60):
+        assert str(frame) == shown.rstrip("\n")
 
 
 def test_links_between_pages_lead_somewhere() -> None:
