@@ -102,6 +102,8 @@ def codes_of(node: ast.AST) -> set[str]:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="alias"), args=[ast.Constant("code")]):
             return texts(made)
+        case ast.Call(func=ast.Name("_problem"), args=[_, _, code, *_]):
+            return texts(code)
         case ast.Call(keywords=keywords):
             return {text for k in keywords if k.arg == "code" for text in texts(k.value)}
         case ast.Dict(keys=keys, values=values):
