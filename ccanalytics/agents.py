@@ -12,7 +12,6 @@ from .times import active_ms, longest_gap_ms
 
 _MAX_DEPTH = 64
 _NODES = ["user", "assistant", "system", "attachment", "progress"]
-_DEFAULT = {"name": "name", "description": "description", "subagent_type": "agent_type", "team_name": "team_name"}
 
 
 def build_agents(
@@ -26,6 +25,7 @@ def build_agents(
     prompts: pl.DataFrame,
     placed_calls: pl.DataFrame,
     tools: pl.DataFrame,
+    teams: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row per agent run, the main thread of every session included; sorted by session and agent.
 
@@ -35,6 +35,8 @@ def build_agents(
         What :mod:`ccanalytics.links` gives; ``pairs`` what :func:`~ccanalytics.tools.pair_results` gives.
     placed_calls
         ``calls`` with ``session_id`` and ``agent_id`` as :func:`~ccanalytics.work.place_calls` sets them.
+    teams
+        Members of teams, as :func:`~ccanalytics.teams.read_teams` gives them.
 
     Notes
     -----
@@ -42,7 +44,7 @@ def build_agents(
     are those of the whole session: a run nobody is known to have started counts under the main thread too.
     What the parent was told (``reported_total_tokens``) is the size of the last request, never a sum.
     """
-    rows = _rows(members, runs, links, pairs, placed_calls)
+    rows = _rows(members, runs, links, pairs, placed_calls, teams)
     for more in (
         _lines(entries, members),
         _last_lines(entries, members),
@@ -68,12 +70,15 @@ def build_agents(
 
 
 def _rows(
-    members: pl.DataFrame, runs: pl.DataFrame, links: pl.DataFrame, pairs: pl.DataFrame, calls: pl.DataFrame
+    members: pl.DataFrame,
+    runs: pl.DataFrame,
+    links: pl.DataFrame,
+    pairs: pl.DataFrame,
+    calls: pl.DataFrame,
+    teams: pl.DataFrame,
 ) -> pl.DataFrame:
     """The runs with what started them; main threads first made out of the sessions that have lines of their own."""
-    side = runs.join(links.drop("n_resumes"), on=RUN, how="left", validate="1:1", maintain_order="left").join(
-        links.select(*RUN, "n_resumes"), on=RUN, how="left", validate="1:1", maintain_order="left"
-    )
+    side = runs.join(links, on=RUN, how="left", validate="1:1", maintain_order="left")
     call = pairs.select(
         "tool_use_id", "outcome_told", "is_async",
         tool_use_entry_id="entry_id", told_type="result.agentType", asked_type="call.subagent_type",
@@ -93,17 +98,27 @@ def _rows(
         worktree_path=pl.coalesce("meta.worktreePath", "told_worktree"),
         is_background=(pl.col("asked_background") | pl.col("is_async")).fill_null(False),
     )
-    side = side.with_columns(kind=_kind(), parent_session_id=pl.col("session_id"))
+    side = _with_team(side, teams).with_columns(kind=_kind())
     mains = pl.concat([members.select(RUN), calls.select(RUN)]).filter(pl.col("agent_id").is_null())
     mains = (
         mains.unique("session_id", maintain_order=True)
-        .filter(pl.col("session_id").is_not_null() | pl.lit(True))
         .join(_main_files(members), on="session_id", how="left", validate="1:1", nulls_equal=True)
         .with_columns(
             kind=pl.lit("main"), layout=pl.lit("session"), link_rule=pl.lit("main"), is_background=pl.lit(False)
         )
     )
     return pl.concat([mains, side.drop("^(?:told|asked)_.*$", "started_at")], how="diagonal_relaxed")
+
+
+def _with_team(side: pl.DataFrame, teams: pl.DataFrame) -> pl.DataFrame:
+    """What the team's folder says of a member; a member that is a session of its own has the leading session above."""
+    key = ["team_name", "name"]
+    told = teams.select(*key, team_type="agent_type", lead="lead_session_id").drop_nulls(key)
+    away = pl.when(pl.col("layout") == "flat").then("lead")
+    return side.join(told, on=key, how="left", validate="m:1", maintain_order="left").with_columns(
+        agent_type=pl.coalesce("agent_type", "team_type"),
+        parent_session_id=pl.coalesce("parent_session_id", away, "session_id"),
+    )
 
 
 def _main_files(members: pl.DataFrame) -> pl.DataFrame:

@@ -111,7 +111,8 @@ def build_links(runs: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame
     Returns
     -------
     pl.DataFrame
-        ``session_id, agent_id, link_rule, tool_use_id, tool_use_entry_id, parent_agent_id, resumed_by, n_resumes``.
+        ``session_id, agent_id, link_rule, tool_use_id, tool_use_entry_id, parent_agent_id, parent_session_id,
+        resumed_by, n_resumes``. ``parent_session_id`` is null where the call is in the run's own session.
         A run nobody is known to have started stays, as ``unlinked``.
     """
     asked = pairs.filter(pl.col("name").is_in([*AGENT_TOOLS, *MESSAGE_TOOLS]))
@@ -121,6 +122,7 @@ def build_links(runs: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame
     linked = pl.concat([linked, _by_name(runs, linked, asked)])
     linked = pl.concat([linked, _by_prompt(runs, linked, asked)])
     linked = pl.concat([linked, _by_workflow(runs, linked, pairs)])
+    linked = pl.concat([linked, _by_team(runs, linked, asked)], how="diagonal")
     woken = pl.concat([told.select(*RUN, "tool_use_id"), _wakes(runs, asked)])
     return (
         runs.select(*RUN, "internal_kind", pl.col("meta.parentAgentId").alias("told_parent"), "layout", "team_name")
@@ -306,6 +308,20 @@ def _by_workflow(runs: pl.DataFrame, linked: pl.DataFrame, pairs: pl.DataFrame) 
         calls, on=["session_id", "workflow_id"], how="inner", validate="m:1", maintain_order="left"
     )
     return _linked(found, pl.lit("workflow"))
+
+
+def _by_team(runs: pl.DataFrame, linked: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
+    """A team member that is a session of its own: the call with its name and team, in the session that leads."""
+    key = ["team_name", "name"]
+    once = pl.len().over(key) == 1
+    free = _unlinked(runs, linked).drop_nulls(key).filter(once)
+    calls = _unused(asked, linked).select(
+        "tool_use_id", call_entry="entry_id", owner="agent_id", parent_session_id="session_id", name="call.name",
+        team_name="call.team_name",
+    )  # fmt: skip
+    calls = calls.drop_nulls(key).filter(once)
+    found = free.select(*RUN, *key).join(calls, on=key, how="inner", validate="1:1", maintain_order="left")
+    return _linked(found, pl.lit("team")).with_columns(found["parent_session_id"])
 
 
 def _wakes(runs: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:

@@ -138,6 +138,11 @@ class Transcripts:
         return self._work.agents
 
     @property
+    def team_members(self) -> pl.DataFrame:
+        """One row per member of a team, as the folders under ``teams/`` say; see :mod:`ccanalytics.teams`."""
+        return self._work.team_members
+
+    @property
     def turns(self) -> pl.DataFrame:
         """One row per human prompt (table ``turns``); see :func:`ccanalytics.turns.build_turns`."""
         return self._work.turns

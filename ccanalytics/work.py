@@ -15,6 +15,7 @@ from .members import build_members
 from .parallelism import build_intervals, build_parallelism, sum_parallelism
 from .sessions import ReadRaw, build_sessions, read_titles
 from .state import State, build_state
+from .teams import read_teams
 from .tools import build_tools, pair_results
 from .turns import build_entry_turns, build_prompts, build_turns
 
@@ -122,7 +123,13 @@ class Work:
             prompts=self.prompts,
             placed_calls=self.placed_calls,
             tools=self.tools,
+            teams=self.team_members,
         )
+
+    @cached_property
+    def team_members(self) -> pl.DataFrame:
+        """Members of teams; see :func:`~ccanalytics.teams.read_teams`."""
+        return read_teams(self.files["root"].drop_nulls().unique(maintain_order=True))
 
     @cached_property
     def turns(self) -> pl.DataFrame:

@@ -126,8 +126,9 @@ def test_sums_agree_on_a_generated_corpus(tmp_path: Path, seed: int) -> None:
     for session, lines in _made(seed):
         write_session(tmp_path, lines, session=session)
     for session in ("s1", "s3"):
-        lines = user(f"{session}-x0"), assistant(f"{session}-x1", usage=usage(output=9))
-        write_agent(tmp_path, "a" + session, chain(*lines, session=session, agent="a" + session), session=session)
+        asked, answer = user(f"{session}-x0"), assistant(f"{session}-x1", usage=usage(output=9))
+        agent = "a" + session
+        write_agent(tmp_path, agent, chain(asked, answer, session=session, agent=agent), session=session)
     t = cc.load(tmp_path)
     check_sums(t)
     check_shape(t)
