@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from .blocks import BlockColumns, column, is_void, nulls, shown
+from .blocks import BlockColumns, Nulls, is_void, shown
 from .decode import NO_RAW, Line, Message, Usage, loads
 from .facts import (
     DETAILED_TYPES,
@@ -50,6 +50,7 @@ class Columns:
         self._cells: dict[str, list[Any]] = {}
         self._facts: dict[str, list[Any]] = {name: [] for name in _FACTS}
         self._rescued: list[int] = []
+        self._hollow: list[int] = []
         self._messages, self._usages = _Spread(), _Spread()
         self._blocks = BlockColumns(content)
 
@@ -73,6 +74,8 @@ class Columns:
                 rows.append(row)
                 messages.append(m)
                 contents.append(m.content)
+                if m.role is None and not m.content and m.id is None and m.usage is None:
+                    self._hollow.append(row)
             elif line.data is not None and line.data.message is not None:
                 # An agent_progress line repeats a line of the agent: message, usage, request id are those of the echo.
                 echo = line.data.message
@@ -147,24 +150,24 @@ class Columns:
 
     def frames(self, first_row: int, problems: Problems) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The entries and the blocks, rows counted from ``first_row``; times that are none go to ``problems``."""
-        n, dtypes = self.n_rows, ENTRIES.polars()
+        n, dtypes, nulls = self.n_rows, ENTRIES.polars(), Nulls(self.n_rows)
         cells = self._cells | self._facts
         columns = {"row": pl.Series(np.arange(first_row, first_row + n, dtype=np.int64))}
         columns["part"] = pl.Series(cells.get("part", []), dtype=pl.Int64)
         columns["is_rescued"], columns["has_usage"] = _flags(n, self._rescued), _flags(n, self._usages.rows)
-        columns |= self._messages.columns(n) | self._usages.columns(n) | self._blocks.per_entry(n)
-        columns["timestamp"], columns["timestamp_text"] = self._times(first_row, problems)
+        columns |= self._messages.columns(n, nulls) | self._usages.columns(n, nulls) | self._blocks.per_entry(n)
+        columns["timestamp"], columns["timestamp_text"] = self._times(first_row, problems, nulls)
         for name in ENTRIES.names[2:]:
             if name not in columns:
-                columns[name] = column(cells[name], dtypes[name]) if name in cells else nulls(n, dtypes[name])
+                columns[name] = nulls.column(cells.get(name, ()), dtypes[name])
         entries = pl.DataFrame({name: columns[name] for name in ("row", "part", *ENTRIES.names[2:])})
         return entries, self._blocks.frame(first_row)
 
-    def _times(self, first_row: int, problems: Problems) -> tuple[pl.Series, pl.Series]:
+    def _times(self, first_row: int, problems: Problems, nulls: Nulls) -> tuple[pl.Series, pl.Series]:
         texts: list[str | None] = self._cells.get("timestamp", [])
         plain = plain_times(texts)
         if plain is not None:
-            return plain, nulls(len(texts), pl.String())
+            return plain, nulls.of(pl.String())
         ms: list[int | None] = []
         odd: list[str | None] = []
         for i, text in enumerate(texts):
@@ -175,7 +178,7 @@ class Columns:
                 line_no, offset, part = (self._cells[k][i] for k in ("line_no", "byte_offset", "part"))
                 words = "a timestamp that is no ISO 8601 time"
                 problems.add(first_row + i, line_no, offset, "bad_timestamp", words, part=part)
-        return pl.Series(ms, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")), column(odd, pl.String())
+        return pl.Series(ms, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")), nulls.column(odd, pl.String())
 
 
 def line_cells(lines: Sequence[Line]) -> dict[str, list[Any]]:
@@ -275,15 +278,20 @@ class _Spread:
         self.rows.extend(rows)
         return self._cells
 
-    def columns(self, n: int) -> dict[str, pl.Series]:
+    def columns(self, n: int, nulls: Nulls) -> dict[str, pl.Series]:
         """The columns of ``n`` rows, null where there is no cell."""
-        where = np.full(n, len(self.rows), dtype=np.uint32)
-        where[self.rows] = np.arange(len(self.rows), dtype=np.uint32)
-        index, dtypes = pl.Series(where), ENTRIES.polars()
-        return {
-            name: nulls(n, dtypes[name]) if is_void(cells) else column([*cells, None], dtypes[name]).gather(index)
+        dtypes = ENTRIES.polars()
+        columns = {name: nulls.of(dtypes[name]) for name, cells in self._cells.items() if is_void(cells)}
+        held = {
+            name: pl.Series([*cells, None], dtype=dtypes[name])
             for name, cells in self._cells.items()
+            if name not in columns
         }
+        if held:
+            where = np.full(n, len(self.rows), dtype=np.uint32)
+            where[self.rows] = np.arange(len(self.rows), dtype=np.uint32)
+            columns |= pl.DataFrame(held)[pl.Series(where)].to_dict()
+        return columns
 
 
 def _flags(n: int, rows: Sequence[int]) -> pl.Series:
