@@ -61,7 +61,6 @@ def _judged(usage: Usage) -> pl.DataFrame:
         pl.Series("home_file", usage.spread(lines["file_id"].to_numpy()[owners])),
         pl.Series("side_home", usage.spread(lines["is_side"].to_numpy()[owners])),
         pl.Series("most_output", usage.spread(usage.reduce(lines["output_tokens"].to_numpy(), np.maximum))),
-        pl.col("entry_id").rank("ordinal").over("key", "file_id", "uuid").gt(1).alias("is_again"),
     )
     is_compaction = pl.col("home_agent_id").str.starts_with("acompact").fill_null(False)
     unfinished = pl.col("stop_reason").is_null() & (pl.col("output_tokens") < pl.col("most_output"))
@@ -76,7 +75,7 @@ def _judged(usage: Usage) -> pl.DataFrame:
         (pl.col("is_side") & ~pl.col("side_home"), "replay", "side_agent_copy"),
         (pl.col("is_zeroed"), "copy", "zeroed_copy"),
         (pl.col("file_id") != pl.col("home_file"), "copy", "other_file"),
-        (pl.col("uuid").is_not_null() & pl.col("is_again"), "repeat", "rewritten_line"),
+        (pl.col("is_again"), "repeat", "rewritten_line"),
         (unfinished, "partial", "same_message"),
     ]  # fmt: skip
     role, rule = pl.lit("repeat"), pl.lit("same_message")

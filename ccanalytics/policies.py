@@ -58,7 +58,8 @@ def _pick_by_time(calls: pl.DataFrame, prices: PriceTable) -> Picked:
     """The card of the answering model at the time of the call."""
     at = calls["first_at"].dt.epoch("ms")
     # A call without a time is priced as the latest one would be.
-    times = at.fill_null(at.max() if at.len() else 0).fill_null(0).to_numpy()
+    latest = at.drop_nulls().max()
+    times = at.fill_null(latest if latest is not None else 0).to_numpy()
     codes, names = coded(calls["model"])
     cards: list[Card] = []
     index = np.full(len(calls), -1, dtype=np.int64)

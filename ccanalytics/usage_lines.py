@@ -74,12 +74,16 @@ class Usage:
         return reduced
 
     def best(self) -> Ints:
-        """Row of the line of each answer whose counts are final: most output, then a stop reason, then the owner's."""
+        """Row of the line of each answer whose counts are final.
+
+        That with most output, then with a stop reason, then in the owner's file, then written for the first time; of
+        equals the last.
+        """
         rows = np.arange(len(self.lines))
         output = self.lines["output_tokens"].to_numpy()
         stopped = self.lines["stop_reason"].is_not_null().to_numpy()
         home = self.lines["file_id"].to_numpy() == self.spread(self.lines["file_id"].to_numpy()[self.owners])
-        score = output * 4 + stopped * 2 + home
+        score = output * 8 + stopped * 4 + home * 2 + ~self.lines["is_again"].to_numpy()
         is_best = score == self.spread(self.reduce(score, np.maximum))
         best: Ints = self.reduce(np.where(is_best, rows, -1), np.maximum).astype(np.int64)
         return best
@@ -95,7 +99,8 @@ def read_usage(entries: pl.DataFrame, files: pl.DataFrame) -> Usage:
     files
         The ``files`` table, at least :data:`FILE_COLUMNS`.
     """
-    lines = _clean(entries.filter(pl.col("has_usage").fill_null(False)).select(CALL_COLUMNS))
+    lines = entries.filter(pl.col("has_usage").fill_null(False)).select(CALL_COLUMNS)
+    lines = _clean(lines.sort("entry_id"))
     lines = _with_files(lines, files)
     is_answer = ~(pl.col("is_synthetic") | pl.col("is_error"))
     answers = lines.filter(is_answer).sort("claim", "timestamp", "file_rank", "entry_id", nulls_last=True)
@@ -125,6 +130,7 @@ def _clean(lines: pl.DataFrame) -> pl.DataFrame:
         (pl.col("model") == "<synthetic>").fill_null(False).alias("is_synthetic"),
         pl.col("is_api_error_message").fill_null(False).alias("is_error"),
         (pl.col("type") == "progress").fill_null(False).alias("is_progress"),
+        _is_again().alias("is_again"),
         *counts,
     )  # fmt: skip
     split = pl.col("ephemeral_5m_input_tokens") + pl.col("ephemeral_1h_input_tokens")
@@ -137,6 +143,12 @@ def _clean(lines: pl.DataFrame) -> pl.DataFrame:
             "message_id", "request_id", "uuid", pl.format("line:{}:{}", "file_id", "line_no")
         ).alias("key"),
     )  # fmt: skip
+
+
+def _is_again() -> pl.Expr:
+    """A line whose uuid its file had before: the whole conversation is sometimes written a second time."""
+    place = pl.col("uuid").hash() ^ pl.col("file_id").hash()
+    return pl.col("uuid").is_not_null() & ~place.is_first_distinct()
 
 
 def _with_files(lines: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
