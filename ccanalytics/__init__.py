@@ -28,6 +28,13 @@ _WHERE = {
     "find_files": "find",
     "project_slug": "projects",
     "project_of": "projects",
+    "TranscriptWriter": "write.writer",
+    "Recorder": "write.recorder",
+    "remove_entry": "write.remove",
+    "append_history": "write.prompt_log",
+    "doctor": "write.doctor",
+    "repair": "write.repair",
+    "redact": "write.redact",
 }
 _MODULES = {"errors", "schema", "plot", "widgets", "testing"}
 
@@ -45,6 +52,13 @@ if TYPE_CHECKING:
     from .projects import project_slug as project_slug
     from .sample import load_sample as load_sample
     from .transcripts import Transcripts as Transcripts
+    from .write.doctor import doctor as doctor
+    from .write.prompt_log import append_history as append_history
+    from .write.recorder import Recorder as Recorder
+    from .write.redact import redact as redact
+    from .write.remove import remove_entry as remove_entry
+    from .write.repair import repair as repair
+    from .write.writer import TranscriptWriter as TranscriptWriter
 
 
 def __getattr__(name: str) -> Any:

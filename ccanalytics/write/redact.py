@@ -199,12 +199,12 @@ def _copy_tables(tables: list[tuple[Path, Path]], target: Path, redactor: Redact
 
 def check_redacted(output: Path, redactor: Redactor) -> None:
     """Raise ``WriteError`` if a string that was replaced is found in a copy, alone or inside another string."""
-    survivors = 0
+    survivors, originals = 0, redactor.originals - redactor.kinds
     places = set[str]()
     for path in sorted(p for p in output.rglob("*") if p.is_file()):
         names = set(path.relative_to(output).parts)
         for text in {*names, *_strings_of(path)}:
-            if _survives(text, redactor.originals):
+            if _survives(text, originals):
                 survivors += 1
                 places.add(path.name)
     if survivors:

@@ -58,6 +58,8 @@ def _new_column(column: Any, name: str, table: str, redactor: Redactor) -> Any:
         return pa.chunked_array([pa.array(rows, type=column.type)])
     if name in _JSON_COLUMNS:
         return _mapped(column, lambda text: _new_json(text, table, redactor))
+    if name in ("type", "subtype"):
+        return _mapped(column, redactor.kind)
     return _mapped(column, lambda text: redactor.string(text, name))
 
 

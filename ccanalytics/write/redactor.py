@@ -22,6 +22,7 @@ _ID_PREFIX = re.compile(
     r"^(?:msg_|req_|toolu_|srvtoolu_|call_|agent-|acompact-|aprompt_suggestion-|aside_question-|a(?=[0-9a-f]{6,}$))"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
+KIND = re.compile(r"[a-z][a-z0-9_-]{1,40}")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _EXTENSION = re.compile(r"\.[a-z0-9]{1,5}$")
 _TAG = re.compile(rf"(</?(?:{'|'.join(TAGS)})(?:\s[^<>]*)?>)")
@@ -37,7 +38,7 @@ root project_dir worktree persisted_path
 _BRANCH_KEYS = frozenset(["gitBranch", "worktreeBranch", "originalBranch", "branch", "git_branch"])
 _MODEL_KEYS = words("""
 model modelId advisorModel resolvedModel requestedModel fallbackModel originalModel pickedEffortModel modelsUsed
-requested_model
+requested_model model_family
 """)
 _NAME_KEYS = words("""
 name agentType agent_type subagent_type agentName agent_name agentSetting teamName team_name attributionAgent
@@ -68,6 +69,8 @@ class Redactor:
         self._keep_text = keep_text
         self.originals: set[str] = set()
         """Every string that was replaced and is long enough to be looked for in the copy."""
+        self.kinds: set[str] = set()
+        """Kinds of lines, which stay wherever else the same word was replaced."""
         self.mentions: dict[str, str] = {}
         """Directories and branches and what they became: texts that are kept may speak of them."""
 
@@ -78,7 +81,10 @@ class Redactor:
         if isinstance(value, list):
             return [self.value(item, key) for item in value]
         if isinstance(value, dict):
-            return {self._key_of(k, key): self.value(v, k) for k, v in value.items()}
+            new = {self._key_of(k, key): self.value(v, k) for k, v in value.items()}
+            if key in ("", "attachment", "data"):
+                new |= {k: self.kind(v) for k in ("type", "subtype") if isinstance(v := value.get(k), str)}
+            return new
         return value
 
     def _key_of(self, name: str, parent: str) -> str:
@@ -91,10 +97,19 @@ class Redactor:
         self._note(name)
         return f"k_{self._hash(name, 8)}"
 
+    def kind(self, text: str) -> str:
+        """What a line, a block or an attachment is; kinds this version does not know stay, too."""
+        if not KIND.fullmatch(text):
+            return self.text(text)
+        self.kinds.add(text)
+        return text
+
     def string(self, text: str, key: str = "") -> str:
         """One string under a key."""
         if not text or text.isspace():
             return text
+        if key in _LISTS:
+            return ",".join(self.string(part, _LISTS[key]) for part in text.split(","))
         for keys, change in self._by_key:
             if key in keys:
                 return change(self, text)
@@ -234,7 +249,7 @@ class Redactor:
         return int.from_bytes(self._digest(str(value))[:8], "big")
 
     def _note(self, text: str) -> None:
-        if len(text) >= MIN_CHECKED and text not in WORDS and text not in KEYS:
+        if len(text) >= MIN_CHECKED and not _is_public(text):
             self.originals.add(text)
 
     def _hash(self, text: str, length: int) -> str:
@@ -252,12 +267,22 @@ class Redactor:
     )
 
 
+def _is_public(text: str) -> bool:
+    """Words of the format, times, versions and Claude's model ids say nothing about anybody wherever they stand."""
+    if text in WORDS or text in KEYS or _TIME.fullmatch(text) or _VERSION.fullmatch(text):
+        return True
+    return "claude" in text and ":" not in text and canonical_model(text) is not None
+
+
 def _with_home(directory: str) -> list[str]:
     """A directory and the home directory it lies in, as far as they name anything."""
     home = re.match(r"(/(?:home|Users)/[^/]+|[A-Za-z]:\\Users\\[^\\]+)", directory)
     found = [directory, *([home[1]] if home else [])]
     return [place for place in found if len(place) > 1 and re.match(r"[/\\~]|[A-Za-z]:", place)]
 
+
+_LISTS = {"models": "model", "copied_to": "session_id", "resumed_by": "tool_use_id", "session_ids": "session_id"}
+"""Columns of an export that hold several values, separated by commas."""
 
 _FOLDERS = words("""
 projects subagents workflows tool-results .claude worktrees file-history paste-cache image-cache todos tasks plans
