@@ -46,6 +46,7 @@ def read_todos(
 
 def _from_todo_write(used: pl.DataFrame, raw: ReadRaw) -> list[Row]:
     last = used.filter(pl.col("tool_name") == "TodoWrite").unique("agent_id", keep="last", maintain_order=True)
+    last = last.sort("agent_id", nulls_last=False)
     rows: list[Row] = []
     objects = raw(last["entry_id"].to_list())
     for (entry_id, agent, call), line in zip(
