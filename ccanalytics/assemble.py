@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from .blocks import Nulls
 from .decode import loads
 from .find import FoundFile
 from .jobs import Facts, JobResult
@@ -77,7 +79,7 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
     """
     facts = [Facts(0, 0, 0, 0, 0, 0, 0) for _ in found]
     entries, blocks, problems = [], [], []
-    n_rows = 0
+    n_rows, first_rows = 0, list[int]()
     for files, result in zip(owners, results, strict=True):
         assert result.entries is not None
         assert result.blocks is not None
@@ -88,13 +90,14 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
                 lines_before[k] = facts[file_no].n_settled_lines
             _add(facts[file_no], part)
         file_of = np.array(files, dtype=np.int32)
-        entries.append(_place(result.entries, file_of, lines_before, n_rows))
-        blocks.append(result.blocks.with_columns(pl.col("row") + n_rows))
+        entries.append(_place(result.entries, file_of, lines_before))
+        blocks.append(result.blocks)
+        first_rows.append(n_rows)
         if len(result.problems) or result.unreadable:
             problems.extend(_problem_rows(result, file_of, lines_before, n_rows))
         n_rows += len(result.entries)
-    all_entries = _stack(entries, "entry_id", ENTRIES.polars())
-    all_blocks = _stack(blocks, "entry_id", BLOCKS.polars())
+    all_entries = _stack(entries, first_rows, ENTRIES.polars())
+    all_blocks = _stack(blocks, first_rows, BLOCKS.polars())
     meta = [_read_meta(f) for f in found]
     problems.extend(_meta_problem(i) for i, text in enumerate(meta) if text == "")
     all_problems = pl.DataFrame(problems, schema=PROBLEMS.polars(), orient="row").sort(PROBLEMS.order, nulls_last=True)
@@ -113,20 +116,27 @@ def _add(total: Facts, part: Facts) -> None:
     total.n_pending_bytes += part.n_pending_bytes
 
 
-def _place(frame: pl.DataFrame, file_of: np.ndarray, lines_before: np.ndarray, n_rows: int) -> pl.DataFrame:
+def _place(frame: pl.DataFrame, file_of: Any, lines_before: Any) -> pl.DataFrame:
     part = frame["part"].to_numpy()
-    line_no = frame["line_no"]
+    frame = frame.drop("part").insert_column(1, pl.Series("file_id", file_of[part], dtype=pl.Int32))
     if lines_before.any():
-        line_no = pl.Series("line_no", line_no.to_numpy() + lines_before[part])
-    return frame.drop("part").with_columns(
-        pl.col("row") + n_rows, line_no, pl.Series("file_id", file_of[part], dtype=pl.Int32)
-    )
+        line_no = pl.Series("line_no", frame["line_no"].to_numpy() + lines_before[part])
+        frame = frame.replace_column(frame.get_column_index("line_no"), line_no)
+    return frame
 
 
-def _stack(frames: list[pl.DataFrame], key: str, schema: pl.Schema) -> pl.DataFrame:
+def _stack(frames: list[pl.DataFrame], first_rows: Sequence[int], schema: pl.Schema) -> pl.DataFrame:
+    """All frames one below the other, ``row`` turned into ``entry_id``."""
     if not frames:
         return pl.DataFrame(schema=schema)
-    return pl.concat(frames, how="vertical").rename({"row": key}).select(schema.names()).cast(schema).rechunk()
+    nulls = Nulls(sum(map(len, frames)))
+    ids = [f["row"].to_numpy() + first for f, first in zip(frames, first_rows, strict=True)]
+    columns = {"entry_id": pl.Series(np.concatenate(ids))}
+    for name, dtype in list(schema.items())[1:]:
+        parts = [f[name] for f in frames]
+        is_void = all(p.null_count() == len(p) for p in parts)
+        columns[name] = nulls.of(dtype) if is_void else pl.concat(parts, rechunk=True)
+    return pl.DataFrame(columns)
 
 
 ProblemRow = tuple[int | None, int | None, int | None, str, int | None, str | None, str | None, int | None, str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -110,6 +111,7 @@ class BlockColumns:
     def frame(self, first_row: int) -> pl.DataFrame:
         """All blocks, their rows counted from ``first_row``."""
         n, cells = len(self._rows), self._cells
+        nulls = Nulls(n)
         kinds = np.array(cells["kind"], dtype=np.uint8)
         chars = np.array(cells["n_chars"], dtype=np.int64)
         is_call, is_result = kinds == _CALL, kinds >= _RESULT
@@ -120,18 +122,18 @@ class BlockColumns:
         columns = {
             "row": pl.Series(np.array(self._rows, dtype=np.int64) + first_row),
             "block_no": pl.Series(self._numbers, dtype=pl.Int32),
-            "is_error": _only(np.array(cells["is_error"], dtype=bool), is_result),
+            "is_error": nulls.only(np.array(cells["is_error"], dtype=bool), is_result),
             "n_chars": pl.Series(chars),
-            "n_bytes": _only(np.array(cells["n_bytes"], dtype=np.int64), is_call),
-            "is_blank": _only(np.array(cells["is_blank"], dtype=bool), kinds == _TEXT),
-            "is_hidden": _only(is_hidden, (kinds == _THINKING) | (kinds == _REDACTED)),
+            "n_bytes": nulls.only(np.array(cells["n_bytes"], dtype=np.int64), is_call),
+            "is_blank": nulls.only(np.array(cells["is_blank"], dtype=bool), kinds == _TEXT),
+            "is_hidden": nulls.only(is_hidden, (kinds == _THINKING) | (kinds == _REDACTED)),
             "n_images": pl.Series(images[0].astype(np.int32)),
             "image_bytes": pl.Series(images[1]),
-            "is_persisted": _only(np.array(cells["is_persisted"], dtype=bool), is_result),
+            "is_persisted": nulls.only(np.array(cells["is_persisted"], dtype=bool), is_result),
         }
         for name in ("type", "tool_use_id", "tool_name", "text_hash", "detail", "text"):
             dtype = BLOCKS.polars()[name]
-            columns[name] = column(cells[name], dtype) if cells[name] else nulls(n, dtype)
+            columns[name] = nulls.column(cells[name], dtype)
         return pl.DataFrame({name: columns[name] for name in ("row", *BLOCKS.names[1:])})
 
     def per_entry(self, n: int) -> dict[str, pl.Series]:
@@ -177,25 +179,34 @@ def _kind(block_type: str | None) -> int:
     return _RESULT if block_type is not None and block_type.endswith("_tool_result") else _OTHER
 
 
-def is_void(cells: list[Any]) -> bool:
+def is_void(cells: Sequence[Any]) -> bool:
     """True when all cells are null."""
-    return cells.count(None) == len(cells)
+    # To compare a string with None is slow; most columns that are not void have something true in them early on.
+    return not any(cells) and cells.count(None) == len(cells)
 
 
-def column(cells: list[Any], dtype: pl.DataType) -> pl.Series:
-    """A column of these cells; quick when there is nothing in it."""
-    return nulls(len(cells), dtype) if is_void(cells) else pl.Series(cells, dtype=dtype)
+class Nulls:
+    """Columns of ``n`` nulls, made once for each dtype: many columns have nothing in them and share the memory."""
 
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._made: dict[pl.DataType, pl.Series] = {}
 
-def nulls(n: int, dtype: pl.DataType) -> pl.Series:
-    """A column of ``n`` nulls."""
-    return pl.Series([None], dtype=dtype).new_from_index(0, n) if n else pl.Series([], dtype=dtype)
+    def of(self, dtype: pl.DataType) -> pl.Series:
+        """``n`` nulls."""
+        if dtype not in self._made:
+            one = pl.Series([None], dtype=dtype)
+            self._made[dtype] = one.new_from_index(0, self._n) if self._n else one.clear()
+        return self._made[dtype]
 
+    def column(self, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+        """A column of these cells; quick when there is nothing in it."""
+        return self.of(dtype) if is_void(cells) else pl.Series(cells, dtype=dtype)
 
-def _only(values: Any, mask: Any) -> pl.Series:
-    """``values`` where ``mask`` holds, else null."""
-    whole = pl.Series(values)
-    return whole.zip_with(pl.Series(mask), nulls(len(whole), whole.dtype))
+    def only(self, values: Any, mask: Any) -> pl.Series:
+        """The numpy array ``values`` where ``mask`` holds, else null."""
+        whole = pl.Series(values)
+        return whole.zip_with(pl.Series(mask), self.of(whole.dtype)) if mask.any() else self.of(whole.dtype)
 
 
 def _content_text(content: str | list[Part] | None) -> str:

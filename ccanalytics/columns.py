@@ -98,17 +98,19 @@ class Columns:
             self._add_texts(first, batch.lines)
         more_user = _has_any([o for o in batch.lines if o.type == "user"], MORE_USER)
         more_assistant = _has_any([o for o in batch.lines if o.type == "assistant"], MORE_ASSISTANT)
+        subtypes, details = self._facts["subtype"], self._facts["detail"]
+        prompts, hashes = self._facts["prompt_kind"], self._facts["text_hash"]
         for i, kind in enumerate(types):
             if kind == "assistant":
                 if more_assistant:
-                    self._facts["detail"][first + i] = assistant_detail(batch.lines[i])
+                    details[first + i] = assistant_detail(batch.lines[i])
             elif kind == "user":
-                found = user_facts(batch.lines[i], has_more=more_user)
-                self._put(first + i, ("prompt_kind", "text_hash", "detail"), found)
+                row = first + i
+                prompts[row], hashes[row], details[row] = user_facts(batch.lines[i], has_more=more_user)
             elif kind == "progress":
                 data = batch.lines[i].data
                 if data is not None:
-                    self._put(first + i, ("subtype", "detail"), (data.type, progress_detail(data)))
+                    subtypes[first + i], details[first + i] = data.type, progress_detail(data)
             elif kind == "attachment":
                 self._attachment(first + i, batch.lines[i])
             elif kind in RAW_TYPES:
@@ -303,12 +305,11 @@ def _flags(n: int, rows: Sequence[int]) -> pl.Series:
 
 def _has_any(lines: Sequence[Line], names: Sequence[str]) -> bool:
     """True when any line has any of these fields."""
-    n = len(lines)
-    for name in names:
-        cells = list(map(attrgetter(name), lines))
-        if cells.count(None) != n and cells.count(NO_RAW) != n:
-            return True
-    return False
+    get = attrgetter(*names)
+    return list(map(get, lines)).count(get(_NO_LINE)) != len(lines)
+
+
+_NO_LINE = Line()
 
 
 def _iterations(raws: list[Any]) -> str | None:

@@ -6,6 +6,7 @@ Nothing here keeps conversation text; what must be compared later is kept as a h
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -36,6 +37,7 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
 )
 _FIRST = tuple({p[0] for p, _ in _PREFIXES})
 _TAG = re.compile(r"<(task-id|tool-use-id|status|command-name)>\s*([^<]{1,200}?)\s*</")
+_AGENT_SIGN = "agentId: "
 _AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,80})")
 
 
@@ -157,12 +159,11 @@ def _agent_in_results(line: Line) -> str | None:
     for b in content:
         if b.type == "tool_result":
             text = block_text(b)
-            if "agentId: " not in text:
-                continue
             # The agent tool writes the id at the end of its answer; old versions at the start.
-            found = _AGENT_ID.search(text[:300]) or _AGENT_ID.search(text[-600:])
-            if found:
-                return found[1]
+            if text.find(_AGENT_SIGN, 0, 300) >= 0 or text.find(_AGENT_SIGN, max(0, len(text) - 600)) >= 0:
+                found = _AGENT_ID.search(text[:300]) or _AGENT_ID.search(text[-600:])
+                if found:
+                    return found[1]
     return None
 
 
@@ -271,10 +272,15 @@ def progress_detail(p: Progress) -> str | None:
 
 def _without_type(facts: Attachment | Progress) -> str | None:
     # The type is a column; it stands first in these structs, and null fields are not written.
-    text = _encode(facts)
-    if facts.type is not None:
-        text = b"{" + text[len(_encode(facts.type)) + 9 :]
+    text, kind = _encode(facts), facts.type
+    if kind is not None:
+        text = b"{" + text[_quoted_length(kind) + 9 :]
     return text.decode() if len(text) > 2 else None
+
+
+@lru_cache(256)
+def _quoted_length(text: str) -> int:
+    return len(_encode(text))
 
 
 _TEXT_KEYS = frozenset(
