@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from .blocks import BlockColumns, Nulls, is_void, shown
-from .decode import NO_RAW, Line, Message, Usage, loads
+from .decode import Line, Message, Usage, loads
 from .facts import (
     DETAILED_TYPES,
     MORE_ASSISTANT,
