@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, Literal
 
 import polars as pl
 
+from .chains import Tree, build_chains, build_tree, chain_problems
+from .edges import Links, build_edges, link_problems, read_links
 from .errors import UsageError
 from .jobs import Piece, read_piece
 from .resume import Apply, LargeFiles, Resumed, RulesChoice, check_choices, resume_sessions
@@ -29,10 +31,17 @@ class Conversations:
     """What is derived from the links between entries; thin: every result is made by a pure function."""
 
     def __init__(
-        self, files: pl.DataFrame, entries: pl.DataFrame, blocks: pl.DataFrame, problems: pl.DataFrame, *, raw: Raw
+        self,
+        files: pl.DataFrame,
+        entries: pl.DataFrame,
+        blocks: pl.DataFrame,
+        problems: pl.DataFrame,
+        *,
+        raw: Raw,
+        agents: Callable[[], pl.DataFrame | None] = lambda: None,
     ) -> None:
         self.files, self.entries, self.blocks, self.read_problems = files, entries, blocks, problems
-        self._raw = raw
+        self._raw, self._agents = raw, agents
         self._resumed: dict[tuple[str, frozenset[str], str], Resumed] = {}
 
     def resumed(
@@ -108,6 +117,32 @@ class Conversations:
         return rules if rules != "auto" else self.resumed("auto").generation(file_id)
 
     @cached_property
+    def links(self) -> Links:
+        """Who hangs on whom, as written."""
+        return read_links(self.entries, self.files)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Who hangs on whom, repaired."""
+        return build_tree(self.links, self.files, self.resumed())
+
+    @cached_property
+    def edges(self) -> pl.DataFrame:
+        """Table ``edges``."""
+        return build_edges(self.links, self.entries, self.blocks, self.files, self.resumed(), agents=self._agents())
+
+    @cached_property
+    def chains(self) -> pl.DataFrame:
+        """Table ``chains``."""
+        return build_chains(self.tree, self.files)
+
+    @cached_property
     def problems(self) -> pl.DataFrame:
         """Rows of ``problems`` that come from linking and from what the program leaves unread."""
-        return PROBLEMS.conform(self.resumed().problems)
+        return pl.concat(
+            [
+                PROBLEMS.conform(self.resumed().problems),
+                link_problems(self.links, self.files),
+                chain_problems(self.tree, self.chains),
+            ]
+        )

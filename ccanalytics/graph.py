@@ -59,24 +59,90 @@ def trace(parent: Rows) -> Trace:
     >>> t.root.tolist(), t.depth.tolist(), t.cycle.tolist()
     ([0, 0, 0, 3, 3], [0, 1, 2, 0, 0], [-1, -1, -1, 3, 3])
     """
+    runs = _runs(parent)
+    if runs is not None:
+        return runs.trace()
+    return _trace(parent)
+
+
+def _trace(parent: Rows) -> Trace:
     n = len(parent)
     rows = np.arange(n, dtype=np.int64)
     cut, cycle = _cut_cycles(parent)
     root, depth = rows.copy(), np.zeros(n, dtype=np.int64)
-    jump = cut.copy()
-    active = np.flatnonzero(jump >= 0)
-    root[active] = jump[active]
+    active = np.flatnonzero(cut >= 0)
+    root[active] = cut[active]
     depth[active] = 1
     while len(active):
-        # Invariant: root[x] is as far up as is known, depth[x] the links to it, jump[x] = root[x] while it is no root.
+        # Invariant: root[x] is as far up as is known and depth[x] the links to it; done when that is a root.
         via = root[active]
-        further = jump[via] >= 0
+        further = cut[via] >= 0
         active, via = active[further], via[further]
         depth_via, root_via = depth[via], root[via]
         depth[active] += depth_via
         root[active] = root_via
     name = np.where(cycle >= 0, cycle, rows)
     return Trace(name[root], depth, cycle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """A forest in which every row stands after its parent, as runs of rows that hang on the row before.
+
+    Transcripts are mostly such runs; jumping from run to run instead of from row to row saves most of the work.
+    """
+
+    start: Rows
+    run: Rows
+    """Run of each row."""
+    up: Rows
+    """Row that each run hangs on; ``NONE`` for none."""
+    up_run: Rows
+
+    def trace(self) -> Trace:
+        """As :func:`trace`."""
+        top = _trace(self.up_run)
+        links = np.where(self.up >= 0, self.up - self.start[self.up_run] + 1, 0)
+        head_depth = _path_sums(self.up_run, links)
+        rows = np.arange(len(self.run), dtype=np.int64)
+        depth = head_depth[self.run] + rows - self.start[self.run]
+        return Trace(self.start[top.root[self.run]], depth, np.full(len(rows), NONE, dtype=np.int64))
+
+    def members(self, starts: Rows) -> Mask:
+        """As :func:`members`."""
+        limit = np.full(len(self.start), NONE, dtype=np.int64)
+        np.maximum.at(limit, self.run[starts], starts)
+        reached = np.flatnonzero(_members(self.up_run, np.flatnonzero(limit >= 0)))
+        up = self.up[reached]
+        up = up[up >= 0]
+        np.maximum.at(limit, self.run[up], up)
+        return np.arange(len(self.run)) <= limit[self.run]
+
+    def newest_below(self, newest: NDArray[np.int64], leaf: Mask) -> NDArray[np.int64]:
+        """The largest ``newest`` of the leaves at or below each row; values from 0."""
+        end = np.append(self.start[1:], len(self.run)) - 1
+        best = np.where(leaf[end], newest[end], NONE)
+        for rows, above in _rounds(self.up_run):
+            np.maximum.at(best, above, best[rows])
+        own = np.where(leaf, newest, NONE)
+        hung = np.flatnonzero(self.up >= 0)
+        np.maximum.at(own, self.up[hung], best[hung])
+        # Runs counted from the end, so that the running maximum begins anew where a run does.
+        base = (len(self.start) - 1 - self.run) * (np.int64(newest.max(initial=0)) + 2)
+        return np.maximum.accumulate((own + base)[::-1])[::-1] - base
+
+
+def _runs(parent: Rows) -> _Runs | None:
+    """The runs of a forest; None when a row stands before its parent."""
+    n = len(parent)
+    rows = np.arange(n, dtype=np.int64)
+    if not n or not (parent < rows).all():
+        return None
+    head = (parent != rows - 1) | (parent < 0)
+    start = np.flatnonzero(head)
+    run = np.cumsum(head) - 1
+    up = np.where(parent[start] >= 0, parent[start], NONE)
+    return _Runs(start, run, up, np.where(up >= 0, run[up.clip(min=0)], NONE))
 
 
 def _cut_cycles(parent: Rows) -> tuple[Rows, Rows]:
@@ -107,6 +173,8 @@ def _cut_cycles(parent: Rows) -> tuple[Rows, Rows]:
 
 def without_cycles(parent: Rows) -> Rows:
     """``parent`` with the link of each cycle's smallest row taken away, so that it is a forest."""
+    if (parent < np.arange(len(parent))).all():
+        return parent
     _, cycle = _cut_cycles(parent)
     heads = np.flatnonzero(cycle == np.arange(len(parent)))
     if not len(heads):
@@ -146,6 +214,11 @@ def leaves(parent: Rows) -> Mask:
 
 def members(parent: Rows, starts: Rows) -> Mask:
     """Rows on the way up from any of ``starts``, these included. ``parent`` has no cycle."""
+    runs = _runs(parent)
+    return _members(parent, starts) if runs is None else runs.members(starts)
+
+
+def _members(parent: Rows, starts: Rows) -> Mask:
     on = np.zeros(len(parent), dtype=bool)
     on[starts] = True
     for rows, above in _rounds(parent):
@@ -170,6 +243,10 @@ def nearest(parent: Rows, has: Mask) -> Rows:
 
 def path_sums(parent: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sum of ``values`` over each row and all rows above it. ``parent`` has no cycle."""
+    return _path_sums(parent, values)
+
+
+def _path_sums(parent: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
     total = values.astype(np.int64, copy=True)
     for rows, above in _rounds(parent):
         total[rows] = total[rows] + total[above]
@@ -186,11 +263,15 @@ def subtree_sums(parent: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
     return total
 
 
-def order(parent: Rows) -> Rows:
-    """All rows, depth first: a row before those that hang on it, siblings by row number. ``parent`` has no cycle."""
+def order(parent: Rows, rank: NDArray[np.int64] | None = None) -> Rows:
+    """All rows, depth first: a row before those that hang on it. ``parent`` has no cycle.
+
+    Siblings (and roots) stand by ``rank``, those of equal rank by row number.
+    """
     n = len(parent)
     size = subtree_sums(parent, np.ones(n, dtype=np.int64))
-    by_parent = np.lexsort((np.arange(n), parent.clip(NONE)))
+    by_rank = np.zeros(n, dtype=np.int64) if rank is None else rank
+    by_parent = np.lexsort((np.arange(n), by_rank, parent.clip(NONE)))
     before = np.cumsum(size[by_parent]) - size[by_parent]
     group = parent.clip(NONE)[by_parent]
     first = np.flatnonzero(np.diff(group, prepend=group[:1] - 1)) if n else np.zeros(0, dtype=np.int64)
@@ -204,16 +285,27 @@ def order(parent: Rows) -> Rows:
 
 
 def branches(parent: Rows, newest: NDArray[np.int64]) -> Rows:
-    """Number of the branch each row is on: that of the leaf with the largest ``newest`` below it.
+    """Number of the branch each row is on: that of the leaf with the largest ``newest`` at or below it.
 
     Every row is on exactly one branch; a branch is the way up from its leaf until another branch begins. Branches
-    are numbered by their leaf's ``newest``, downward from 0. ``newest`` has no ties. ``parent`` has no cycle.
+    are numbered by their leaf's ``newest``, downward from 0. ``newest`` has no ties and no negative values. ``parent``
+    has no cycle.
     """
-    n = len(parent)
     leaf = leaves(parent)
-    best = np.where(leaf, newest, np.iinfo(np.int64).min)
+    best = newest_leaves(parent, newest)
+    is_name = np.zeros(int(newest.max(initial=NONE)) + 2, dtype=bool)
+    is_name[newest[leaf]] = True
+    above_it = np.cumsum(is_name[::-1])[::-1]
+    return above_it[best] - 1
+
+
+def newest_leaves(parent: Rows, newest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest ``newest`` (from 0) among the leaves at or below each row. ``parent`` has no cycle."""
+    leaf = leaves(parent)
+    runs = _runs(parent)
+    if runs is not None:
+        return runs.newest_below(newest, leaf)
+    best = np.where(leaf, newest, NONE)
     for rows, above in _rounds(parent):
         np.maximum.at(best, above, best[rows])
-    names = np.unique(best[leaf])[::-1] if n else best
-    rank = len(names) - 1 - np.searchsorted(names[::-1], best)
-    return rank.astype(np.int64)
+    return best

@@ -125,7 +125,8 @@ class Transcripts:
     def _work(self) -> Work:
         from .work import Work
 
-        return Work(self.files, self.entries, self.blocks, self.calls, raw=self.raw)
+        words = self.content != "none"
+        return Work(self.files, self.entries, self.blocks, self.calls, self.ledger, with_words=words, raw=self.raw)
 
     @property
     def tools(self) -> pl.DataFrame:
@@ -172,7 +173,19 @@ class Transcripts:
         """What is derived from the links between entries; ``edges``, ``chains``, ``resume`` … ask it."""
         from .conversations import Conversations
 
-        return Conversations(self.files, self.entries, self.blocks, self.read_problems, raw=self.raw)
+        return Conversations(
+            self.files, self.entries, self.blocks, self.read_problems, raw=self.raw, agents=lambda: self.agents
+        )
+
+    @property
+    def edges(self) -> pl.DataFrame:
+        """Links between entries (table ``edges``); see :func:`ccanalytics.edges.build_edges`."""
+        return self.conversations.edges
+
+    @property
+    def chains(self) -> pl.DataFrame:
+        """Every entry's place in its conversation (table ``chains``); see :func:`ccanalytics.chains.build_chains`."""
+        return self.conversations.chains
 
     def resume(
         self,

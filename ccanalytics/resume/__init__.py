@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from ..errors import UsageError
-from ..schema.graph import RESUME
+from ccanalytics.errors import UsageError
+from ccanalytics.graph import Rows
+from ccanalytics.schema.graph import RESUME
 from .collapse import COLLAPSED, collapse_spans
 from .compact import keep_messages, snip
 from .current import plan_332
@@ -41,7 +42,7 @@ class Resumed:
     """The generation each plan follows."""
     refused: dict[int, str]
     """file_id of sessions that are not resumed, and why."""
-    not_read: pl.Series
+    not_read: Rows
     """entry_id of entries that the program leaves unread."""
 
     def generation(self, file_id: int) -> Rules:
@@ -86,25 +87,25 @@ def resume_sessions(
     plans: list[Plan] = []
     generations: list[Rules] = []
     lost: list[pl.DataFrame] = []
-    unread: list[pl.Series] = []
+    unread: list[Rows] = []
     for generation, some in _by_generation(entries, sessions, rules):
         read = lines_read(
             entries, some, problems, rules=generation, large_files=large_files, read_bytes=read_bytes
         )  # fmt: skip
-        nodes = read_nodes(read.entries, blocks, some, rules=generation)
+        nodes = read_nodes(entries, read.places, blocks, some, rules=generation)
         generations.append(generation)
         plans.append(_plan(nodes, entries, blocks, generation, apply))
         lost.append(read.problems)
         unread.append(read.not_read)
     refused = {int(p.nodes.file_ids[f]): why for p in plans for f, why in p.refused.items()}
-    frame = pl.concat([_frame(p, entries, blocks) for p in plans]) if plans else RESUME.empty()
+    frame = pl.concat([_frame(p, entries, blocks) for p in plans])
     return Resumed(
         frame.sort(RESUME.order, maintain_order=True),
-        pl.concat(lost) if lost else pl.DataFrame(),
+        pl.concat(lost),
         tuple(plans),
         tuple(generations),
         refused,
-        pl.concat(unread) if unread else pl.Series("entry_id", [], dtype=pl.Int64),
+        np.concatenate(unread),
     )
 
 

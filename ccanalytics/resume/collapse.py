@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import polars as pl
 
-from ..graph import NONE
+from ccanalytics.graph import NONE
 from .plan import Plan
 
 COLLAPSED = -1_000_000_000

@@ -7,11 +7,11 @@ import os
 
 import polars as pl
 
-from ..conversations import Conversations
-from ..errors import NothingToResumeError, UsageError
-from ..show import json_text, note, print_table, write_out
-from ..table_command import load_from
-from ..transcripts import Transcripts
+from ccanalytics.conversations import Conversations
+from ccanalytics.errors import NothingToResumeError, UsageError
+from ccanalytics.show import json_text, note, print_table, write_out
+from ccanalytics.table_command import load_from
+from ccanalytics.transcripts import Transcripts
 
 MAX_TEXT = 60
 

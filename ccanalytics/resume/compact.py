@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import polars as pl
 
-from ..graph import NONE
+from ccanalytics.graph import NONE
 from .nodes import UNKNOWN, Nodes, Rules, mixed
 from .reading import compact_metadata
 
@@ -165,6 +165,7 @@ def snip(nodes: Nodes, entries: pl.DataFrame) -> set[int]:
 def _take_out(nodes: Nodes, file: int, gone: set[int]) -> bool:
     """Remove rows of one file; true when one of the ways up from them is a circle of removed rows."""
     nodes.alive[list(gone)] = False
+    nodes.is_snipped[list(gone)] = True
     rows = np.arange(nodes.starts[file], nodes.starts[file + 1])
     below = rows[np.isin(nodes.parent[rows], list(gone)) & nodes.alive[rows]]
     for row in below.tolist():

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import graph
-from ..graph import NONE, Mask, Rows
+from ccanalytics import graph
+from ccanalytics.graph import NONE, Mask, Rows
 from .compact import Kept
 from .load import answer_place, load_332
 from .nodes import ASSISTANT, NO_TIME, SYSTEM, UNKNOWN, USER, Nodes

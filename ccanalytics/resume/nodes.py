@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ..graph import NONE, Mask, Rows
+from ccanalytics.graph import NONE, Mask, Rows
 
 Rules = Literal["2.1.332", "2.1.88"]
 Keys = NDArray[np.uint64]
@@ -24,6 +24,8 @@ NO_TIME = np.iinfo(np.int64).min
 USER, ASSISTANT, SYSTEM, ATTACHMENT = range(4)
 KINDS = ("user", "assistant", "system", "attachment")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+SEED = 7
+"""Of all hashes of names here, so that they can be compared."""
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class Nodes:
     is_error: Mask
     """Assistant lines that report an error of the API."""
     has_content: Mask
+    is_snipped: Mask
     alive: Mask
     """False for entries that compaction or a snip has taken out."""
     call_row: Rows
@@ -107,53 +110,59 @@ class Nodes:
 
 def mixed(texts: pl.Series, files: Rows) -> Keys:
     """A 64-bit key of each text within its file."""
-    return texts.hash(seed=7).to_numpy() ^ (files.astype(np.uint64) * _MIX)
+    keys: Keys = texts.hash(seed=SEED).to_numpy() ^ mix(files)
+    return keys
 
 
-def read_nodes(entries: pl.DataFrame, blocks: pl.DataFrame, files: pl.DataFrame, *, rules: Rules) -> Nodes:
+def mix(files: Rows) -> Keys:
+    """What sets the keys of one file apart from those of another."""
+    return files.astype(np.uint64) * _MIX
+
+
+def read_nodes(
+    entries: pl.DataFrame, places: Rows, blocks: pl.DataFrame, files: pl.DataFrame, *, rules: Rules
+) -> Nodes:
     """The nodes of ``files``.
 
     Parameters
     ----------
-    entries : pl.DataFrame
-        Rows of ``entries`` that the program would have read (see ``lines_read``), sorted by entry_id.
-    blocks, files : pl.DataFrame
-        The tables; ``files`` only has those that are to be resumed, sorted by file_id.
+    entries, blocks : pl.DataFrame
+        The tables.
+    places : array
+        Places in ``entries`` of the lines that the program would have read (see ``lines_read``).
+    files : pl.DataFrame
+        The files that are to be resumed, sorted by file_id.
     rules : {"2.1.332", "2.1.88"}
         Where a repeated entry stands: at its last line or at its first.
     """
     file_ids = files["file_id"].cast(pl.Int64).to_numpy()
-    lines = Lines(entries, np.searchsorted(file_ids, entries["file_id"].to_numpy()))
+    lines = Lines(entries, places, file_ids)
     bridge_to, is_bridged = lines.bridge()
-    rows, position = _unique(lines, rules)
-    names = _name_rows(lines, rows)
-    table = entries[rows] if len(rows) != len(entries) else entries
-    file = lines.file[rows]
-    parent_key, has_parent = bridge_to[rows], lines.has_parent[rows]
-    parent = _parents(lines.uuid_key[rows], parent_key, has_parent, names)
+    rows, names = _unique(lines, rules)
+    at = places[rows]
+    file, kind = lines.file[rows], lines.kind[rows]
     n = len(rows)
-    kind = lines.kind[rows]
-    entry = table["entry_id"].to_numpy()
-    time = table["timestamp"].dt.timestamp("ms").fill_null(NO_TIME).to_numpy()
+    parent_key = bridge_to[rows]
     nodes = Nodes(
         file_ids=file_ids,
         session_ids=files["session_id"].to_list(),
         starts=np.searchsorted(file, np.arange(len(file_ids) + 1)),
-        entry=entry,
+        entry=entries["entry_id"].to_numpy()[at],
         file=file,
         kind=kind,
-        time=time,
-        parent=parent,
+        time=entries["timestamp"].dt.timestamp("ms").fill_null(NO_TIME).to_numpy()[at],
+        parent=_parents(lines.uuid_key[rows], parent_key, lines.has_parent[rows], names),
         parent_key=parent_key,
-        group=_groups(table, file, kind),
-        side=_flag(table, "is_sidechain"),
-        is_result=(kind == USER) & (table["n_tool_results"].to_numpy() > 0),
-        is_meta=_flag(table, "is_meta"),
+        group=_groups(entries["message_id"], at, file, kind),
+        side=_flag(entries, "is_sidechain", at),
+        is_result=(kind == USER) & (entries["n_tool_results"].to_numpy()[at] > 0),
+        is_meta=_flag(entries, "is_meta", at),
         is_boundary=lines.is_boundary[rows],
         is_thinking=np.zeros(n, dtype=bool),
-        is_blank=_flag(table, "is_blank") & (kind == ASSISTANT),
-        is_error=_flag(table, "is_api_error_message") & (kind == ASSISTANT),
-        has_content=table["n_blocks"].to_numpy() > 0,
+        is_blank=_flag(entries, "is_blank", at) & (kind == ASSISTANT),
+        is_error=_flag(entries, "is_api_error_message", at) & (kind == ASSISTANT),
+        has_content=entries["n_blocks"].to_numpy()[at] > 0,
+        is_snipped=np.zeros(n, dtype=bool),
         alive=np.ones(n, dtype=bool),
         call_row=_NO_ROWS, call_key=_NO_ROWS, call_block=_NO_ROWS, result_row=_NO_ROWS, result_key=_NO_ROWS,
         hint=lines.hints(len(file_ids), names),
@@ -162,36 +171,39 @@ def read_nodes(entries: pl.DataFrame, blocks: pl.DataFrame, files: pl.DataFrame,
         bridged=is_bridged[rows],
         relinked=np.zeros(n, dtype=np.int64),
     )  # fmt: skip
-    _take_blocks(nodes, table, blocks)
+    _take_blocks(nodes, entries["n_blocks"].to_numpy()[at], blocks)
     return nodes
 
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 
-def _flag(table: pl.DataFrame, name: str) -> Mask:
-    return table[name].fill_null(False).to_numpy()
+def _flag(table: pl.DataFrame, name: str, at: Rows) -> Mask:
+    return table[name].fill_null(False).to_numpy()[at]
+
+
+def _named(texts: pl.Series, at: Rows) -> Mask:
+    return (texts.is_not_null() & (texts != "")).fill_null(False).to_numpy()[at]
 
 
 class Lines:
     """All lines of the files that may matter: entries, progress lines, last-prompt lines."""
 
-    def __init__(self, entries: pl.DataFrame, file: Rows) -> None:
-        self.entries = entries
-        self.file = file
+    def __init__(self, entries: pl.DataFrame, places: Rows, file_ids: Rows) -> None:
+        self.entries, self.places = entries, places
+        self.file = np.searchsorted(file_ids, entries["file_id"].to_numpy()[places])
         kind = entries["type"].replace_strict(
             [*KINDS, "progress", "last-prompt"], [0, 1, 2, 3, 4, 5], default=6, return_dtype=pl.Int8
         )
-        self.kind = kind.fill_null(6).to_numpy()
+        self.kind = kind.fill_null(6).to_numpy()[places]
         uuid, parent = entries["uuid"], entries["parent_uuid"]
-        self.has_uuid = (uuid.is_not_null() & (uuid != "")).fill_null(False).to_numpy()
-        self.has_parent = (parent.is_not_null() & (parent != "")).fill_null(False).to_numpy().copy()
-        self.uuid_key = mixed(uuid, file)
-        self.parent_key = mixed(parent, file)
-        self.has_message = _flag(entries, "has_message")
-        self.is_boundary = (self.kind == SYSTEM) & (entries["subtype"] == "compact_boundary").fill_null(
-            False
-        ).to_numpy()
+        self.has_uuid = _named(uuid, places)
+        self.has_parent = _named(parent, places)
+        self.uuid_key = uuid.hash(seed=SEED).to_numpy()[places] ^ mix(self.file)
+        self.parent_key = parent.hash(seed=SEED).to_numpy()[places] ^ mix(self.file)
+        self.has_message = _flag(entries, "has_message", places)
+        is_boundary = (entries["subtype"] == "compact_boundary").fill_null(False).to_numpy()[places]
+        self.is_boundary = (self.kind == SYSTEM) & is_boundary
 
     @property
     def is_entry(self) -> Mask:
@@ -209,7 +221,12 @@ class Lines:
         if not len(steps):
             return target, bridged
         users = np.flatnonzero((self.kind <= 4) & self.has_parent)
-        via = _last_before(self.uuid_key[steps], steps, self.parent_key[users], users)
+        known = np.sort(self.uuid_key[steps])
+        wanted = self.parent_key[users]
+        users = users[known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted]
+        if not len(users):
+            return target, bridged
+        via = last_before(self.uuid_key[steps], steps, self.parent_key[users], users)
         through = via >= 0
         users, via = users[through], via[through]
         up = np.full(len(target), NONE, dtype=np.int64)
@@ -229,11 +246,21 @@ class Lines:
         bridged[users] = True
         return target, bridged
 
+    def _hangs_on_line_before(self) -> Mask:
+        """Lines whose parent is the nearest line above that is no progress line: they need no bridge."""
+        rows = np.flatnonzero(self.kind <= ATTACHMENT)
+        before = np.full(len(self.kind), NONE, dtype=np.int64)
+        before[rows] = rows
+        before = np.maximum.accumulate(before)
+        above = np.insert(before[:-1], 0, NONE)
+        return (above >= 0) & (self.uuid_key[above.clip(min=0)] == self.parent_key) & self.has_uuid[above.clip(min=0)]
+
     def hints(self, n_files: int, names: Names) -> Rows:
         """Row that each file's last-prompt line names; one before the last compact boundary does not count."""
         out = np.full(n_files, NONE, dtype=np.int64)
         leaf = self.entries["leaf_uuid"]
-        rows = np.flatnonzero((self.kind == 5) & (leaf.is_not_null() & (leaf != "")).fill_null(False).to_numpy())
+        prompts = np.flatnonzero(self.kind == 5)
+        rows = prompts[_named(leaf, self.places[prompts])]
         if not len(rows):
             return out
         last = np.full(n_files, NONE, dtype=np.int64)
@@ -242,20 +269,20 @@ class Lines:
         ends = np.flatnonzero(self.is_boundary & self.is_entry)
         cleared[self.file[ends]] = ends
         files = np.flatnonzero(last > cleared)
-        out[files] = names.find(mixed(leaf[last[files]], files))
+        out[files] = names.find(mixed(leaf.gather(self.places[last[files]]), files))
         return out
 
     def fails(self, n_files: int) -> Mask:
         """Files with a line that makes 2.1.88 fail once an answer is on the chain."""
         out = np.zeros(n_files, dtype=bool)
-        text = (self.entries["content_kind"].cast(pl.String) == "string").fill_null(False).to_numpy()
+        text = (self.entries["content_kind"] == "string").fill_null(False).to_numpy()[self.places]
         bare = self.has_uuid & ~self.has_message
         bad = (self.kind == ASSISTANT) & (bare | text) | (self.kind == USER) & bare & self.has_parent
         out[self.file[bad]] = True
         return out
 
 
-def _last_before(keys: Keys, at: Rows, wanted: Keys, before: Rows) -> Rows:
+def last_before(keys: Keys, at: Rows, wanted: Keys, before: Rows) -> Rows:
     """For each wanted key, the last of ``at`` that has it and is smaller than ``before``; ``NONE`` without one."""
     names, code = np.unique(keys, return_inverse=True)
     stride = np.int64(max(int(at.max()), int(before.max()) if len(before) else 0) + 2)
@@ -268,26 +295,20 @@ def _last_before(keys: Keys, at: Rows, wanted: Keys, before: Rows) -> Rows:
     return np.where(ok, hit % stride, NONE)
 
 
-def _unique(lines: Lines, rules: Rules) -> tuple[Rows, Rows]:
-    """Lines that become rows, each uuid once with the content of its last line, in order of position."""
+def _unique(lines: Lines, rules: Rules) -> tuple[Rows, Names]:
+    """Lines that become rows, each uuid once with the content of its last line, in order of position; and the names."""
     rows = np.flatnonzero(lines.is_entry)
     keys = lines.uuid_key[rows]
     order = np.argsort(keys, kind="stable")
-    same = keys[order][1:] == keys[order][:-1]
+    ranked = keys[order]
+    same = ranked[1:] == ranked[:-1]
     if not same.any():
-        return rows, rows
-    is_last = np.append(~same, True)
-    is_first = np.insert(~same, 0, True)
-    last, first = rows[order[is_last]], rows[order[is_first]]
-    position = last if rules == "2.1.332" else first
-    by_place = np.argsort(position, kind="stable")
-    return last[by_place], position[by_place]
-
-
-def _name_rows(lines: Lines, rows: Rows) -> Names:
-    keys = lines.uuid_key[rows]
-    order = np.argsort(keys, kind="stable")
-    return Names(keys[order], order.astype(np.int64))
+        return rows, Names(ranked, order)
+    last, first = rows[order[np.append(~same, True)]], rows[order[np.insert(~same, 0, True)]]
+    by_place = np.argsort(last if rules == "2.1.332" else first, kind="stable")
+    row_of = np.empty(len(last), dtype=np.int64)
+    row_of[by_place] = np.arange(len(last))
+    return last[by_place], Names(ranked[np.append(~same, True)], row_of)
 
 
 def _parents(own: Keys, wanted: Keys, has_parent: Mask, names: Names) -> Rows:
@@ -305,11 +326,10 @@ def _parents(own: Keys, wanted: Keys, has_parent: Mask, names: Names) -> Rows:
     return parent
 
 
-def _groups(table: pl.DataFrame, file: Rows, kind: NDArray[np.int8]) -> Rows:
-    ids = table["message_id"]
-    has = (kind == ASSISTANT) & (ids.is_not_null() & (ids != "")).fill_null(False).to_numpy()
-    rows = np.flatnonzero(has)
-    return _spread(len(file), rows, dense(mixed(ids[rows], file[rows])))
+def _groups(ids: pl.Series, at: Rows, file: Rows, kind: NDArray[np.int8]) -> Rows:
+    rows = np.flatnonzero((kind == ASSISTANT) & _named(ids, at))
+    keys = ids.hash(seed=SEED).to_numpy()[at[rows]] ^ mix(file[rows])
+    return _spread(len(file), rows, dense(keys))
 
 
 def _spread(n: int, rows: Rows, values: Rows) -> Rows:
@@ -328,7 +348,7 @@ def dense(keys: Keys) -> Rows:
     return code[np.cumsum(new) - 1].astype(np.int64)
 
 
-def _take_blocks(nodes: Nodes, table: pl.DataFrame, blocks: pl.DataFrame) -> None:
+def _take_blocks(nodes: Nodes, n_blocks: Rows, blocks: pl.DataFrame) -> None:
     """Calls, results and thinking from the content blocks."""
     kinds = blocks["type"].replace_strict(
         ["tool_use", "tool_result", "thinking", "redacted_thinking"], [1, 2, 3, 3], default=0, return_dtype=pl.Int8
@@ -343,7 +363,7 @@ def _take_blocks(nodes: Nodes, table: pl.DataFrame, blocks: pl.DataFrame) -> Non
     row = (at if by_entry is None else by_entry[at])[known]
     places, kind = places[known], kind[places][known]
     thinking = np.bincount(row[kind == 3], minlength=len(nodes.entry))
-    nodes.is_thinking = (nodes.kind == ASSISTANT) & (thinking > 0) & (thinking == table["n_blocks"].to_numpy())
+    nodes.is_thinking = (nodes.kind == ASSISTANT) & (thinking > 0) & (thinking == n_blocks)
     calls = (kind == 1) & (nodes.kind[row] == ASSISTANT)
     results = (kind == 2) & (nodes.kind[row] == USER)
     both = np.flatnonzero(calls | results)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from .. import graph
-from ..graph import NONE, Mask, Rows
+from ccanalytics import graph
+from ccanalytics.graph import NONE, Mask, Rows
 from .load import load_88
 from .nodes import NO_TIME, SYSTEM, Nodes
 from .plan import CODE, Drops, Plan, assemble

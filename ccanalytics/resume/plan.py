@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..graph import NONE, Rows
+from ccanalytics.graph import NONE, Rows
 from .nodes import Nodes
 
 STEPS = (

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import polars as pl
 
-from ..errors import NotFoundError, NothingToResumeError
-from ..projects import match_slug, project_slug
+from ccanalytics.errors import NotFoundError, NothingToResumeError
+from ccanalytics.projects import match_slug, project_slug
 from . import Apply, Resumed
 from .collapse import COLLAPSED
 from .nodes import KINDS, Rules

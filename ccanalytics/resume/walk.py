@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..graph import NONE
+from ccanalytics.graph import NONE
 from .compact import Kept
 from .nodes import ASSISTANT, ATTACHMENT, NO_TIME, SYSTEM, USER, Nodes
 
