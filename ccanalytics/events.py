@@ -35,6 +35,7 @@ def build_events(
     ).join(place, on="entry_id", how="inner", validate="1:1", maintain_order="left")
     found = [
         _hook_attachments(lines),
+        _begun_hooks(lines),
         _stop_hooks(lines),
         _permissions(lines, blocks),
         _decided_by_hook(lines),
@@ -79,6 +80,19 @@ def _hook_attachments(lines: pl.DataFrame) -> pl.DataFrame:
         exit_code=pl.col("told.exitCode").cast(pl.Int32, strict=False),
         is_blocking=outcome.is_in(["blocking_error", "stopped"]),
         n_errors=outcome.is_in(["blocking_error", "non_blocking_error", "error"]).cast(pl.Int64),
+    )
+
+
+def _begun_hooks(lines: pl.DataFrame) -> pl.DataFrame:
+    """Versions that wrote progress lines say that a hook began, and nothing of how it ended."""
+    hooks = _with(lines.filter(pl.col("subtype") == "hook_progress"), {"hookName": "str", "hookEvent": "str"})
+    return hooks.select(
+        *_BASE,
+        kind=pl.lit("hook"),
+        name="told.hookName",
+        event="told.hookEvent",
+        outcome=pl.lit("started"),
+        tool_use_id="tool_use_id",
     )
 
 

@@ -23,6 +23,8 @@ _META = {
     "worktreePath": "str",
     "finished": "bool",
 }
+# An agent that runs elsewhere has the id of its task.
+_STARTED = pl.coalesce("result.agentId", pl.when(pl.col("result.status") == "remote_launched").then("result.taskId"))
 
 
 def build_runs(
@@ -40,7 +42,7 @@ def build_runs(
     runs = _runs_with_lines(entries, files, members)
     named = pl.concat(
         [
-            pairs.filter(pl.col("name").is_in(AGENT_TOOLS)).select("session_id", agent_id="result.agentId"),
+            pairs.filter(pl.col("name").is_in(AGENT_TOOLS)).select("session_id", agent_id=_STARTED),
             placed_calls.select(RUN),
         ]
     )
@@ -75,8 +77,12 @@ def _runs_with_lines(entries: pl.DataFrame, files: pl.DataFrame, members: pl.Dat
             asked.sum().cast(pl.Int32).alias("n_prompts"),
             pl.col("team_name").drop_nulls().first(),
             pl.col("agent_name").drop_nulls().first(),
-            pl.col("is_inherited").any().alias("is_fork"),
+            (pl.col("is_inherited") | (pl.col("type") == "fork-context-ref")).any().alias("is_fork"),
+            pl.col("is_inherited").all().alias("is_copy"),
         )
+        # A fork of a session of the inline era repeats its sidechains too.
+        .filter(~pl.col("is_copy"))
+        .drop("is_copy")
     )
     about = files.filter(pl.col("meta").is_not_null()).select("file_id", "meta", "workflow_id")
     about = pl.concat([about.select("file_id"), _meta_facts(about["meta"])], how="horizontal")
@@ -162,7 +168,7 @@ def _by_meta(runs: pl.DataFrame) -> pl.DataFrame:
 def _by_result(asked: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(
         [
-            _evidence(asked, "result", "session_id", "result.agentId", "tool_use_id"),
+            _evidence(asked.with_columns(started=_STARTED), "result", "session_id", "started", "tool_use_id"),
             _evidence(asked, "result", "session_id", "result.resumedAgentId", "tool_use_id"),
             _evidence(asked, "result_text", "session_id", "text_agent_id", "tool_use_id"),
         ]

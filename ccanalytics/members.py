@@ -13,13 +13,17 @@ NODE_TYPES = ("user", "assistant", "system", "attachment", "progress")
 _MAX_ROUNDS = 64
 
 
-def build_members(entries: pl.DataFrame, files: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def build_members(
+    entries: pl.DataFrame, files: pl.DataFrame, *, calls: pl.DataFrame, entry_calls: pl.DataFrame
+) -> pl.DataFrame:
     """One row per entry: its session, agent, layout, position and whether it was inherited.
 
     Parameters
     ----------
     entries, files, calls
         The tables of these names.
+    entry_calls
+        ``entry_id, call_id`` of the lines of API requests, as the ledger has them.
 
     Returns
     -------
@@ -29,14 +33,17 @@ def build_members(entries: pl.DataFrame, files: pl.DataFrame, calls: pl.DataFram
         ``pos`` orders the lines of a session: files by their first time, lines as written.
     """
     lines = entries.select(
-        "entry_id", "file_id", "type", "uuid", "parent_uuid", "session_id", "agent_id", "is_sidechain", "message_id",
-        "forked_from_session_id", "forked_from_uuid",
+        "entry_id", "file_id", "type", "uuid", "parent_uuid", "session_id", "agent_id", "is_sidechain", "timestamp",
+        "n_chars", "forked_from_session_id", "forked_from_uuid",
     )  # fmt: skip
     homes = _file_homes(files, _agent_files(entries))
     lines = lines.join(homes, on="file_id", how="left", validate="m:1", maintain_order="left")
     lines = lines.with_columns(pl.coalesce("home_session_id", "session_id").alias("session_id"))
     lines = _with_agent(lines)
-    inherited = _inherited(lines, calls)
+    owned = entry_calls.join(
+        calls.select("call_id", owner_file_id="file_id"), on="call_id", how="inner", validate="m:1"
+    )
+    inherited = _inherited(lines, owned.drop("call_id"))
     return (
         lines.join(inherited, on="file_id", how="left", validate="m:1", maintain_order="left")
         .with_columns(
@@ -125,9 +132,12 @@ def sidechain_roots(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.select("entry_id").with_columns(("inline-" + names.gather(jump)).alias("inline_id"))
 
 
-def _inherited(lines: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _inherited(lines: pl.DataFrame, owned: pl.DataFrame) -> pl.DataFrame:
     """Per file that begins with copied lines: the last of them, and the session they come from."""
-    marks = pl.concat([_copied_calls(lines, calls), _forked_lines(lines), _copied_uuids(lines, calls)])
+    told = lines.filter(pl.col("type") == "assistant").join(
+        owned, on="entry_id", how="inner", validate="1:1", maintain_order="left"
+    )
+    marks = pl.concat([_copied_calls(told, lines), _forked_lines(lines), _copied_lines(lines, told)])
     return (
         marks.sort("entry_id", maintain_order=True)
         .group_by("file_id", maintain_order=True)
@@ -138,62 +148,42 @@ def _inherited(lines: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _copied_calls(lines: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    owner = _owners(calls)
+def _copied_calls(told: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Answers that another file owns."""
+    homes = lines.unique("file_id", keep="first", maintain_order=True).select(
+        owner_file_id="file_id", origin_session_id="session_id"
+    )
     return (
-        lines.filter((pl.col("type") == "assistant") & pl.col("message_id").is_not_null())
-        .join(owner, on="message_id", how="inner", validate="m:1", maintain_order="left")
-        .filter(pl.col("file_id") != pl.col("owner_file_id"))
-        .join(_home_of(lines), left_on="owner_file_id", right_on="file_id", how="left", validate="m:1")
-        # A session in two folders, or an agent in two files, is one and shares nothing with itself.
+        told.filter(pl.col("file_id") != pl.col("owner_file_id"))
+        .join(homes, on="owner_file_id", how="left", validate="m:1", maintain_order="left")
+        # A session in two folders is one and shares nothing with itself.
         .filter((pl.col("session_id") != pl.col("origin_session_id")) | pl.col("is_agent_file"))
         .select("file_id", "entry_id", "origin_session_id")
     )
 
 
 def _forked_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    return lines.filter(
-        pl.col("forked_from_uuid").is_not_null() | pl.col("forked_from_session_id").is_not_null()
-    ).select("file_id", "entry_id", pl.col("forked_from_session_id").alias("origin_session_id"))
+    marked = pl.col("forked_from_uuid").is_not_null() | pl.col("forked_from_session_id").is_not_null()
+    return lines.filter(marked).select("file_id", "entry_id", origin_session_id="forked_from_session_id")
 
 
-def _copied_uuids(lines: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Lines whose uuid stands in an older file too; which file is older, the calls decide where they can."""
+def _copied_lines(lines: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    """Lines that stand in an older file word for word; which file is older, the requests decide where they can."""
+    same = ["uuid", "type", "timestamp", "n_chars"]
     nodes = lines.filter(pl.col("uuid").is_not_null() & pl.col("type").is_in(NODE_TYPES))
     shared = nodes.filter(pl.col("uuid").is_duplicated())
-    if shared.is_empty():
-        return shared.select("file_id", "entry_id", pl.col("session_id").alias("origin_session_id"))
-    # The home of a line is the file that keeps the calls around it; else the file that began first.
-    copies = (
-        nodes.filter((pl.col("type") == "assistant") & pl.col("message_id").is_not_null())
-        .join(_owners(calls), on="message_id", how="inner", validate="m:1")
-        .group_by("file_id")
-        .agg((pl.col("file_id") != pl.col("owner_file_id")).sum().alias("n_foreign"))
-    )
-    shared = shared.join(copies, on="file_id", how="left", validate="m:1", maintain_order="left").with_columns(
+    shared = shared.filter(pl.struct(same).is_duplicated())
+    # The home of a line is the file that keeps the answers around it; else the file that began first.
+    foreign = told.group_by("file_id").agg(n_foreign=(pl.col("file_id") != pl.col("owner_file_id")).sum())
+    shared = shared.join(foreign, on="file_id", how="left", validate="m:1", maintain_order="left").with_columns(
         pl.col("n_foreign").fill_null(0)
     )
-    home = shared.sort("n_foreign", "file_rank", "entry_id", maintain_order=True).unique(
-        "uuid", keep="first", maintain_order=True
-    )
-    home = home.select("uuid", owner_file_id="file_id", origin_session_id="session_id")
+    home = shared.sort("n_foreign", "file_rank", "entry_id", maintain_order=True)
+    home = home.unique(same, keep="first", maintain_order=True)
+    home = home.select(*same, owner_file_id="file_id", origin_session_id="session_id")
     return (
-        shared.join(home, on="uuid", how="left", validate="m:1", maintain_order="left")
+        shared.join(home, on=same, how="left", validate="m:1", nulls_equal=True, maintain_order="left")
         .filter(pl.col("file_id") != pl.col("owner_file_id"))
         .filter((pl.col("session_id") != pl.col("origin_session_id")) | pl.col("is_agent_file"))
         .select("file_id", "entry_id", "origin_session_id")
-    )
-
-
-def _owners(calls: pl.DataFrame) -> pl.DataFrame:
-    return (
-        calls.filter(pl.col("message_id").is_not_null() & (pl.col("source") == "transcript"))
-        .select("message_id", pl.col("file_id").alias("owner_file_id"))
-        .unique("message_id", keep="first", maintain_order=True)
-    )
-
-
-def _home_of(lines: pl.DataFrame) -> pl.DataFrame:
-    return lines.unique("file_id", keep="first", maintain_order=True).select(
-        "file_id", pl.col("session_id").alias("origin_session_id")
     )

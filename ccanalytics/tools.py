@@ -35,6 +35,7 @@ _RESULT_FACTS: dict[str, Kind] = {
     "result.totalTokens": "i64",
     "result.totalToolUseCount": "i64",
     "result.runId": "str",
+    "result.taskId": "str",
     "result.worktreePath": "str",
     "agent_id": "str",
 }
@@ -58,7 +59,7 @@ _ANSWER = (
 
 
 def build_tools(
-    pairs: pl.DataFrame, calls: pl.DataFrame, entry_turns: pl.DataFrame, spawns: pl.DataFrame
+    pairs: pl.DataFrame, entry_turns: pl.DataFrame, spawns: pl.DataFrame, *, with_commands: bool = False
 ) -> pl.DataFrame:
     """One row per tool call, counted once over all files; sorted by session, agent, id and entry.
 
@@ -66,25 +67,22 @@ def build_tools(
     ----------
     pairs
         What :func:`pair_results` gives.
-    calls
-        The table of API requests.
     entry_turns
         ``entry_id, turn_no``.
     spawns
-        ``entry_id, tool_use_id, spawned_agent_id``: which call started or woke which agent.
+        ``entry_id, tool_use_id, spawned_agent_id``: which call started which agent.
+    with_commands
+        Whether the first words of shell commands are shown; they are left out unless words were asked for.
 
     Notes
     -----
     The last of several results counts. A result without a call is a row of ``problems``, not of this table.
     A duration is null where there is no result or where the clock stepped back.
     """
-    owner = calls.filter(pl.col("message_id").is_not_null() & (pl.col("source") != "advisor"))
-    owner = owner.unique("message_id", keep="first", maintain_order=True).select("message_id", "call_id")
     mcp = pl.col("name").str.extract_groups(r"^mcp__(.+?)__(.+)$")
     spent = (pl.col("ended_at") - pl.col("started_at")).dt.total_milliseconds()
     frame = (
-        pairs.join(owner, on="message_id", how="left", validate="m:1", maintain_order="left")
-        .join(entry_turns, on="entry_id", how="left", validate="m:1", maintain_order="left")
+        pairs.join(entry_turns, on="entry_id", how="left", validate="m:1", maintain_order="left")
         .join(spawns, on=["entry_id", "tool_use_id"], how="left", validate="m:1", maintain_order="left")
         .with_columns(
             pl.coalesce("call_id", "message_id").alias("call_id"),
@@ -108,7 +106,8 @@ def build_tools(
             (pl.col("is_persisted").fill_null(False) | pl.col("result.persistedOutputPath").is_not_null()).alias(
                 "is_persisted"
             ),
-            *(pl.col(f"call.{n}").alias(n) for n in ("command_head", "url_host", "subagent_type")),
+            pl.when(pl.lit(with_commands)).then(pl.col("call.command_head")).alias("command_head"),
+            *(pl.col(f"call.{n}").alias(n) for n in ("url_host", "subagent_type")),
         )
     )
     known = [name for name in TOOLS.names if name in frame.columns]
@@ -138,10 +137,10 @@ def _outcome() -> pl.Expr:
 
 
 def pair_results(
-    entries: pl.DataFrame, blocks: pl.DataFrame, members: pl.DataFrame
+    entries: pl.DataFrame, blocks: pl.DataFrame, members: pl.DataFrame, entry_calls: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Every tool call with the facts of the result that counts, and the ``problems`` of results without a call."""
-    written = _written_calls(entries, blocks, members)
+    written = _written_calls(entries, blocks, members, entry_calls)
     calls = _counted_once(written)
     results = _results(entries, blocks, members)
     answered, lost = _answers(calls, results)
@@ -168,8 +167,10 @@ def pair_results(
     return frame.drop("row", "asked_in", "result_detail", "call_detail"), _orphan_problems(orphans, entries)
 
 
-def _written_calls(entries: pl.DataFrame, blocks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Every tool_use block, copies included, with the message it was asked in."""
+def _written_calls(
+    entries: pl.DataFrame, blocks: pl.DataFrame, members: pl.DataFrame, entry_calls: pl.DataFrame
+) -> pl.DataFrame:
+    """Every tool_use block, copies included, with the answer it was asked in."""
     return (
         blocks.filter(pl.col("type") == "tool_use")
         .select(
@@ -184,8 +185,9 @@ def _written_calls(entries: pl.DataFrame, blocks: pl.DataFrame, members: pl.Data
             on="entry_id", how="inner", validate="m:1", maintain_order="left",
         )
         .join(members, on="entry_id", how="left", validate="m:1", maintain_order="left")
-        # An id alone does not name a call: gateways restart them every turn. The message it was asked in does.
-        .with_columns(pl.coalesce("message_id", "uuid", pl.col("entry_id").cast(pl.String)).alias("asked_in"))
+        .join(entry_calls, on="entry_id", how="left", validate="m:1", maintain_order="left")
+        # An id alone does not name a call: gateways restart them every turn. The answer it was asked in does.
+        .with_columns(asked_in=pl.coalesce("call_id", "message_id", "uuid", pl.col("entry_id").cast(pl.String)))
         .sort("is_inherited", "pos", "block_no", maintain_order=True)
     )  # fmt: skip
 

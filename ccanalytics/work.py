@@ -27,8 +27,10 @@ class Work:
 
     Parameters
     ----------
-    files, entries, blocks, calls
+    files, entries, blocks, calls, ledger
         The tables of these names.
+    with_words
+        Whether words of the conversation were asked for: then shell commands are named too.
     raw
         Reads entries again by their ids (``Transcripts.raw``); titles and states need words that no table holds.
     """
@@ -39,23 +41,29 @@ class Work:
         entries: pl.DataFrame,
         blocks: pl.DataFrame,
         calls: pl.DataFrame,
+        ledger: pl.DataFrame,
         *,
+        with_words: bool = False,
         raw: ReadRaw | None = None,
     ) -> None:
         self.files = files
         self.entries = entries
         self.blocks = blocks
         self.calls = calls
+        self.entry_calls = ledger.filter((pl.col("iteration_no") == 0) & pl.col("call_id").is_not_null()).select(
+            "entry_id", "call_id"
+        )
+        self.with_words = with_words
         self.raw = raw
 
     @cached_property
     def members(self) -> pl.DataFrame:
         """Session and agent of every entry; see :func:`~ccanalytics.members.build_members`."""
-        return build_members(self.entries, self.files, self.calls)
+        return build_members(self.entries, self.files, calls=self.calls, entry_calls=self.entry_calls)
 
     @cached_property
     def _paired(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        return pair_results(self.entries, self.blocks, self.members)
+        return pair_results(self.entries, self.blocks, self.members, self.entry_calls)
 
     @property
     def pairs(self) -> pl.DataFrame:
@@ -108,7 +116,7 @@ class Work:
     @cached_property
     def tools(self) -> pl.DataFrame:
         """One row per tool call (table ``tools``)."""
-        return build_tools(self.pairs, self.calls, self.entry_turns, _spawns(self.links))
+        return build_tools(self.pairs, self.entry_turns, _spawns(self.links), with_commands=self.with_words)
 
     @cached_property
     def agents(self) -> pl.DataFrame:

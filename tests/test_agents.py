@@ -373,6 +373,33 @@ def test_an_agent_whose_file_is_gone_is_shown_with_what_was_reported(tmp_path: P
     assert by_id(t)[None]["incl_output_tokens"] == 5
 
 
+def test_an_agent_that_runs_elsewhere_has_the_id_of_its_task(tmp_path: Path) -> None:
+    answer = {"status": "remote_launched", "taskId": "far", "sessionUrl": "https://x"}
+    write_session(tmp_path, chain(user("u1"), launch("l1", "t1"), tool_result("r1", "t1", toolUseResult=answer)))
+    run = by_id(cc.load(tmp_path))["far"]
+    assert [run[k] for k in ("layout", "link_rule", "is_background")] == ["none", "result", True]
+
+
+def test_a_fork_agent_that_points_at_its_parents_context(tmp_path: Path) -> None:
+    write_session(tmp_path, chain(user("u1"), launch("l1", "t1")))
+    pointer = meta(
+        "fork-context-ref", agentId="f1", parentSessionId=uid("s1"), parentLastUuid=uid("u1"), contextLength=1
+    )
+    write_agent(tmp_path, "f1", [pointer, *run_of("f1")], meta={"toolUseId": "toolu_t1"})
+    assert by_id(cc.load(tmp_path))["f1"]["kind"] == "fork"
+
+
+def test_sidechains_repeated_by_a_fork_are_the_runs_of_the_first_session(tmp_path: Path) -> None:
+    main = chain(user("u1"), launch("l1", "t1", tool="Task"))
+    side = [{**x, "isSidechain": True} for x in chain(user("x1", "do t1"), assistant("y1"), start=5)]
+    lines = [*main, *side, *chain(tool_result("r1", "t1"), assistant("m2"), start=9, parent="l1")]
+    write_session(tmp_path, lines)
+    more = chain(user("u3"), assistant("m3"), session="s2", start=60, parent="m2")
+    write_session(tmp_path, [*({**line, "sessionId": uid("s2")} for line in lines), *more], session="s2")
+    runs = cc.load(tmp_path).agents.filter(pl.col("kind") != "main")
+    assert runs.select("session_id", "agent_id").rows() == [(uid("s1"), f"inline-{uid('x1')}")]
+
+
 def test_how_a_run_ended_without_a_report(tmp_path: Path) -> None:
     calls = [launch(f"l{n}", f"t{n}", run_in_background=True) for n in range(4)]
     write_session(tmp_path, chain(user("u1"), *calls))

@@ -96,6 +96,25 @@ def test_ch18_an_unanswered_call_does_not_take_the_answer_of_the_next_turn(tmp_p
     assert tools["outcome"].to_list() == ["unanswered", "ok"]
 
 
+def test_ch18_a_relay_that_answers_every_request_under_one_id(tmp_path: Path) -> None:
+    lines = []
+    for turn in range(3):
+        call = tool_use(f"a{turn}", call="call_0", message_id="msg_relay", requestId=f"req_{turn}")
+        lines += [user(f"u{turn}"), call, tool_result(f"r{turn}", "call_0")]
+    tools = load_lines(tmp_path, *lines).tools
+    assert tools["duration_ms"].to_list() == [1000, 1000, 1000]
+    assert tools["call_id"].n_unique() == 3
+
+
+def test_lines_of_two_sessions_with_the_same_ids_are_no_copies(tmp_path: Path) -> None:
+    for number, session in enumerate(("s1", "s2")):
+        lines = user("u1"), tool_use("a1", call="t1", message_id=f"msg_{session}"), tool_result("r1", "t1")
+        write_session(tmp_path, chain(*lines, session=session, start=100 * number), session=session)
+    t = cc.load(tmp_path)
+    assert (t.tools.height, t.turns.height) == (2, 2)
+    assert t.sessions["n_inherited_entries"].to_list() == [0, 0]
+
+
 def test_a_result_that_names_its_line_belongs_to_that_line(tmp_path: Path) -> None:
     tools = load_lines(
         tmp_path,
@@ -224,7 +243,8 @@ def test_names_of_mcp_tools_are_split_and_paths_and_lines_are_kept(tmp_path: Pat
     assert (rows[0]["mcp_server"], rows[0]["mcp_tool"]) == ("my_db", "run__query")
     assert [r["mcp_server"] for r in rows[1:]] == [None] * 4
     assert (rows[1]["file_path"], rows[1]["lines_added"], rows[1]["lines_removed"]) == ("/x.py", 2, 1)
-    assert rows[2]["command_head"] == "git"
+    assert [r["command_head"] for r in rows] == [None] * 5
+    assert cc.load(tmp_path, content="preview").tools["command_head"][2] == "git"
     assert rows[3]["url_host"] == "example.org"
     assert (rows[4]["search_count"], rows[4]["reported_duration_ms"]) == (2, 1500)
 

@@ -150,7 +150,7 @@ TOOLS = Table(
         C("file_path", "str", "file it touched", "input.file_path, notebook_path, path; toolUseResult.filePath"),
         C("lines_added", "i64", "lines added", "toolUseResult.structuredPatch", "lines"),
         C("lines_removed", "i64", "lines removed", "toolUseResult.structuredPatch", "lines"),
-        C("command_head", "str", "first word of a shell command", "input.command"),
+        C("command_head", "str", "first word of a shell command, by content=", "input.command", is_text=True),
         C("url_host", "str", "host of a fetched address", "input.url"),
         C("search_count", "i64", "searches a web search made", "toolUseResult.searchCount", "requests"),
         C("n_files", "i64", "files found", "toolUseResult.numFiles"),
