@@ -23,7 +23,6 @@ from ccanalytics.schema import tables
 
 HERE = Path(__file__).resolve().parent
 NOT_FROM_THE_SAMPLE = {"prices"}
-PENDING = {"edges", "chains", "resume"}
 NOT_REPRODUCIBLE = {"modified_at"}
 """Columns that say when the files were checked out."""
 LAST = ("path", "meta", "detail")
@@ -55,7 +54,7 @@ def frames() -> dict[str, pl.DataFrame]:
     wanted: dict[str, Callable[[], pl.DataFrame]] = {
         name: special.get(name, partial(getattr, t, name)) for name in tables() if name not in NOT_FROM_THE_SAMPLE
     }
-    return {name: make() for name, make in (wanted | reports).items() if name not in PENDING}
+    return {name: make() for name, make in (wanted | reports).items()}
 
 
 def render(name: str, frame: pl.DataFrame) -> str:
