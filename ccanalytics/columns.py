@@ -153,6 +153,8 @@ class Columns:
     def frames(self, first_row: int, problems: Problems) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The entries and the blocks, rows counted from ``first_row``; times that are none go to ``problems``."""
         n, dtypes, nulls = self.n_rows, ENTRIES.polars(), Nulls(self.n_rows)
+        for i in self._hollow:
+            self._note(i, first_row, problems, "odd_message", "a message that has nothing of a message in it")
         cells = self._cells | self._facts
         columns = {"row": pl.Series(np.arange(first_row, first_row + n, dtype=np.int64))}
         columns["part"] = pl.Series(cells.get("part", []), dtype=pl.Int64)
@@ -177,10 +179,12 @@ class Columns:
             ms.append(value)
             odd.append(None if is_plain or text is None else text[:80])
             if value is None and text is not None:
-                line_no, offset, part = (self._cells[k][i] for k in ("line_no", "byte_offset", "part"))
-                words = "a timestamp that is no ISO 8601 time"
-                problems.add(first_row + i, line_no, offset, "bad_timestamp", words, part=part)
+                self._note(i, first_row, problems, "bad_timestamp", "a timestamp that is no ISO 8601 time")
         return pl.Series(ms, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")), nulls.column(odd, pl.String())
+
+    def _note(self, i: int, first_row: int, problems: Problems, code: str, words: str) -> None:
+        line_no, offset, part = (self._cells[k][i] for k in ("line_no", "byte_offset", "part"))
+        problems.add(first_row + i, line_no, offset, code, words, part=part)
 
 
 def line_cells(lines: Sequence[Line]) -> dict[str, list[Any]]:
