@@ -9,8 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from . import graph
-from .edges import MAX_NAMED, NO_TIME, Links, is_named, logical_parents
+from .edges import NO_TIME, Links, is_named, logical_parents
 from .graph import NONE, Mask, Rows
+from .link_problems import MAX_NAMED
 from .resume import Resumed
 from .resume.nodes import SEED, mix
 from .resume.plan import Plan
@@ -45,11 +46,12 @@ class Tree:
     @property
     def on_resume(self) -> Mask:
         """Rows that a resume shows."""
-        return self.position >= 0
+        on: Mask = self.position >= 0
+        return on
 
     def has_up(self, of: Mask) -> Mask:
         """Rows whose parent has the property."""
-        return (self.parent >= 0) & of[self.parent.clip(min=0)]
+        return np.asarray((self.parent >= 0) & of[self.parent.clip(min=0)], dtype=bool)
 
 
 def build_tree(links: Links, files: pl.DataFrame, resumed: Resumed) -> Tree:
@@ -173,7 +175,7 @@ def _segments(tree: Tree) -> Rows:
     """Compact boundaries up to each row in its file."""
     total = np.cumsum(tree.is_boundary)
     starts = np.flatnonzero(np.insert(tree.file[1:] != tree.file[:-1], 0, True)[: len(tree.file)])
-    before = total[starts] - tree.is_boundary[starts]
+    before: Rows = total[starts] - tree.is_boundary[starts]
     return total - np.repeat(before, np.diff(np.append(starts, len(total))))
 
 
@@ -254,7 +256,7 @@ def _hangs_from(tree: Tree, rows: Mask, hooks: Mask) -> Mask:
     """Those of ``rows`` that hang, by way of each other, from a row of ``hooks``."""
     top = _tops(tree.parent, rows)
     hook = np.where(rows, tree.parent[top], NONE)
-    return (hook >= 0) & hooks[hook]
+    return np.asarray((hook >= 0) & hooks[hook], dtype=bool)
 
 
 def full_path(tree: Tree) -> Mask:
@@ -277,7 +279,7 @@ def full_path(tree: Tree) -> Mask:
     # What leads to no other prompt or answer is the rest of a round, not a branch.
     light = ~on & ~graph.members(tree.parent, np.flatnonzero(speaks))
     lines = same & ~on
-    return on | lines | _hangs_from(tree, light, before | lines)
+    return np.asarray(on | lines | _hangs_from(tree, light, before | lines), dtype=bool)
 
 
 def _last_messages(tree: Tree) -> Rows:

@@ -9,10 +9,12 @@ from typing import Any, Literal
 import polars as pl
 
 from .chains import Tree, build_chains, build_tree, chain_problems
-from .edges import Links, build_edges, link_problems, read_links
+from .edges import Links, build_edges, read_links
 from .errors import UsageError
 from .jobs import Piece, read_piece
-from .resume import Apply, LargeFiles, Resumed, RulesChoice, check_choices, resume_sessions
+from .link_problems import link_problems
+from .resume import Apply, Resumed, RulesChoice, check_choices, resume_sessions
+from .resume.reading import LargeFiles
 from .resume.session import (
     ContinuedSession,
     Raw,

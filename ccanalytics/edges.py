@@ -7,17 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from . import graph
 from .graph import NONE, Mask, Rows
 from .resume import Resumed
 from .resume.compact import LIST, SEGMENT, SNIP
 from .resume.nodes import SEED, Keys, dense, last_before, mix, mixed
 from .resume.plan import CODE
-from .schema.base import PROBLEMS
 from .schema.graph import EDGE_KINDS, EDGES
-
-MAX_NAMED = 40
-"""How many uuids a problem's words name at most."""
 
 
 @dataclass(slots=True)
@@ -251,7 +246,7 @@ def copied_from(links: Links, files: pl.DataFrame) -> tuple[Rows, Rows]:
     rows = by_name[grouped]
     rows = rows[np.lexsort((rows, rank[rows], links.name[rows]))]
     new = np.insert(links.name[rows][1:] != links.name[rows][:-1], 0, True)[: len(rows)]
-    head = rows[_since(new)]
+    head = rows[since(new)]
     original[rows[~new]], rule[rows[~new]] = head[~new], 1
     forked = links.entries["forked_from_uuid"]
     copies = np.flatnonzero(is_named(forked) & (original < 0))
@@ -263,7 +258,7 @@ def copied_from(links: Links, files: pl.DataFrame) -> tuple[Rows, Rows]:
     return original, rule
 
 
-def _since(new: Mask) -> Rows:
+def since(new: Mask) -> Rows:
     """For each place the last place at which something new began."""
     return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0)) if len(new) else np.zeros(0, dtype=np.int64)
 
@@ -285,7 +280,7 @@ def _copied_messages(links: Links, rank: Rows, original: Rows, rule: Rows) -> No
     new_message = np.insert(message[1:] != message[:-1], 0, True)[: len(rows)]
     new_file = new_message | np.insert(rank[rows][1:] != rank[rows][:-1], 0, True)[: len(rows)]
     place = np.arange(len(rows))
-    at = (_since(new_message) + place - _since(new_file)).clip(max=max(len(rows) - 1, 0))
+    at = (since(new_message) + place - since(new_file)).clip(max=max(len(rows) - 1, 0))
     fits = away & (original[rows] < 0) & (message[at] == message) & ~away[at]
     original[rows[fits]], rule[rows[fits]] = rows[at[fits]], 3
 
@@ -375,111 +370,3 @@ def _finish(parts: list[Part], entries: pl.DataFrame, files: pl.DataFrame) -> pl
             }
         )
     )
-
-
-def link_problems(links: Links, files: pl.DataFrame) -> pl.DataFrame:
-    """Rows of ``problems`` for links that lead nowhere, in a circle, or to a name that is not unique.
-
-    Codes: ``missing_parent``, ``parent_in_other_file``, ``cycle``, ``duplicate_uuid``, ``foreign_session``. Each names
-    the line, both ends and the time between them (for a missing end: since the entry before in the file).
-    """
-    rows = [
-        _missing(links, np.flatnonzero(links.is_missing)),
-        _in_other_file(links, np.flatnonzero(links.elsewhere >= 0), files),
-        _cycles(links),
-        _duplicates(links),
-        _foreign(links, files),
-    ]
-    return PROBLEMS.conform(pl.concat([r for r in rows if r.height] or [PROBLEMS.empty()], how="diagonal_relaxed"))
-
-
-def _problem(links: Links, rows: Rows, code: str, other: pl.Series, gap: Rows, detail: pl.Series) -> pl.DataFrame:
-    table = links.entries.select("file_id", "line_no", "byte_offset", "entry_id", "uuid")[rows]
-    return table.with_columns(
-        pl.lit(code).alias("code"),
-        other.alias("other_uuid"),
-        pl.Series("gap_ms", gap).set(pl.Series(gap == NO_TIME), None),
-        detail.alias("detail"),
-    )
-
-
-def _gap(links: Links, rows: Rows, others: Rows) -> Rows:
-    known = (rows >= 0) & (others >= 0)
-    a, b = links.time[rows.clip(min=0)], links.time[others.clip(min=0)]
-    known &= (a != NO_TIME) & (b != NO_TIME)
-    return np.where(known, np.where(known, a, 0) - np.where(known, b, 0), NO_TIME)
-
-
-def _before(links: Links, rows: Rows) -> Rows:
-    up = rows - 1
-    return np.where((up >= 0) & (links.file[up.clip(min=0)] == links.file[rows]), up, NONE)
-
-
-def _missing(links: Links, rows: Rows) -> pl.DataFrame:
-    words = pl.Series(["the parent is in no file that was read"] * len(rows), dtype=pl.String)
-    return _problem(
-        links,
-        rows,
-        "missing_parent",
-        links.entries["parent_uuid"][rows],
-        _gap(links, rows, _before(links, rows)),
-        words,
-    )
-
-
-def _in_other_file(links: Links, rows: Rows, files: pl.DataFrame) -> pl.DataFrame:
-    away = links.elsewhere[rows]
-    path = files["path"].gather(np.searchsorted(files["file_id"].to_numpy(), links.file[away]))
-    words = "the parent is in another file: " + path.str.split("/").list.last()
-    return _problem(
-        links, rows, "parent_in_other_file", links.entries["parent_uuid"][rows], _gap(links, rows, away), words
-    )
-
-
-def _cycles(links: Links) -> pl.DataFrame:
-    n = len(links.parent)
-    backward = np.flatnonzero(links.parent >= np.arange(n))
-    if not len(backward):
-        return PROBLEMS.empty()
-    rows = np.flatnonzero(np.isin(links.file, np.unique(links.file[backward])))
-    place = np.full(n, NONE, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    parent = links.parent[rows]
-    found = graph.trace(np.where(parent >= 0, place[parent.clip(min=0)], NONE)).cycle
-    heads = np.flatnonzero(found == np.arange(len(rows)))
-    if not len(heads):
-        return PROBLEMS.empty()
-    uuid = links.entries["uuid"]
-    details: list[str] = []
-    for head in heads.tolist():
-        members = rows[found == head]
-        names = ", ".join(uuid.gather(members[:MAX_NAMED]).to_list())
-        details.append(f"the links of {len(members)} entries run in a circle: {names}")
-    top = rows[heads]
-    others = links.parent[top]
-    return _problem(
-        links, top, "cycle", uuid.gather(others), _gap(links, top, others), pl.Series(details, dtype=pl.String)
-    )
-
-
-def _duplicates(links: Links) -> pl.DataFrame:
-    keys = links.key[links.by_key]
-    new = np.insert(keys[1:] != keys[:-1], 0, True)[: len(keys)]
-    if new.all():
-        return PROBLEMS.empty()
-    rows, first = links.by_key[~new], links.by_key[_since(new)[~new]]
-    words = "the uuid was first on line " + links.entries["line_no"].gather(first).cast(pl.String)
-    return _problem(links, rows, "duplicate_uuid", links.entries["uuid"].gather(first), _gap(links, rows, first), words)
-
-
-def _foreign(links: Links, files: pl.DataFrame) -> pl.DataFrame:
-    """Lines of a main transcript that name another session than the file's."""
-    at = np.searchsorted(files["file_id"].to_numpy(), links.file)
-    own = files["session_id"].gather(at)
-    is_main = (files["kind"].cast(pl.String) == "session").gather(at)
-    written = links.entries["session_id"]
-    rows = np.flatnonzero((is_main & written.is_not_null() & (written != own)).fill_null(False).to_numpy())
-    words = "a line of session " + written.gather(rows) + " in the file of session " + own.gather(rows)
-    before = _before(links, rows)
-    other = links.entries["uuid"].gather(pl.Series(before).set(pl.Series(before < 0), None))
-    return _problem(links, rows, "foreign_session", other, _gap(links, rows, before), words)

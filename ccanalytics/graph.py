@@ -129,7 +129,8 @@ class _Runs:
         np.maximum.at(own, self.up[hung], best[hung])
         # Runs counted from the end, so that the running maximum begins anew where a run does.
         base = (len(self.start) - 1 - self.run) * (np.int64(newest.max(initial=0)) + 2)
-        return np.maximum.accumulate((own + base)[::-1])[::-1] - base
+        best_below: Rows = np.maximum.accumulate((own + base)[::-1])[::-1] - base
+        return best_below
 
 
 def _runs(parent: Rows) -> _Runs | None:

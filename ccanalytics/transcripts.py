@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .cost import Detail, Moment
     from .policies import Policy
     from .prices import Overrides, PriceTable
-    from .resume import Apply, LargeFiles, RulesChoice
+    from .resume import Apply, RulesChoice
+    from .resume.reading import LargeFiles
     from .state import State
     from .usage_lines import Usage
     from .work import Work

@@ -13,6 +13,7 @@ import polars as pl
 from ccanalytics.errors import UsageError
 from ccanalytics.graph import Rows
 from ccanalytics.schema.graph import RESUME
+
 from .collapse import COLLAPSED, collapse_spans
 from .compact import keep_messages, snip
 from .current import plan_332
@@ -193,12 +194,12 @@ def _frame(plan: Plan, entries: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFr
     )
 
 
-def _choose(names: tuple[str, ...], codes: np.ndarray) -> pl.Series:  # type: ignore[type-arg]
+def _choose(names: tuple[str, ...], codes: Rows) -> pl.Series:
     index = pl.Series(codes.astype(np.int64))
     return pl.Series(names, dtype=pl.String).gather(index.set(index < 0, None))
 
 
-def _spread_text(n: int, places: np.ndarray, values: pl.Series) -> pl.Series:  # type: ignore[type-arg]
+def _spread_text(n: int, places: Rows, values: pl.Series) -> pl.Series:
     if len(values) == n:
         return values
     at = np.full(n, -1, dtype=np.int64)

@@ -9,6 +9,7 @@ import orjson
 import polars as pl
 
 from ccanalytics.graph import NONE
+
 from .plan import Plan
 
 COLLAPSED = -1_000_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 import polars as pl
 
@@ -24,11 +23,11 @@ def run(args: argparse.Namespace) -> int:
     talk = t.conversations
     options = {"rules": args.rules, "apply": tuple(args.apply or ()), "large_files": args.large_files}
     if args.session is not None and args.cwd is not None:
-        options["cwd"] = os.path.abspath(os.path.expanduser(args.cwd))
+        options["cwd"] = args.cwd
     session: str | None = args.session
     try:
         if session is None:
-            session = talk.continued(args.cwd or os.getcwd(), rules=args.rules)
+            session = talk.continued(args.cwd or ".", rules=args.rules)
         if args.format == "json":
             write_out(json_text(talk.as_json(session, **options)))
         else:

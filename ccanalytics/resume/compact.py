@@ -9,6 +9,7 @@ import orjson
 import polars as pl
 
 from ccanalytics.graph import NONE
+
 from .nodes import UNKNOWN, Nodes, Rules, mixed
 from .reading import compact_metadata
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ccanalytics import graph
 from ccanalytics.graph import NONE, Mask, Rows
+
 from .compact import Kept
 from .load import answer_place, load_332
 from .nodes import ASSISTANT, NO_TIME, SYSTEM, UNKNOWN, USER, Nodes
@@ -174,7 +175,7 @@ class Straight:
         hanging = ~of_chain & (group >= 0) & on_group[group] & round_[group]
         rows, group = rows[hanging], group[hanging]
         if not len(rows):
-            return rows
+            return np.asarray(rows, dtype=np.int64)
         has_child = np.zeros(len(nodes.entry), dtype=bool)
         has_child[nodes.parent[nodes.alive & (nodes.parent >= 0)]] = True
         last_line = np.full(len(on_group), NONE, dtype=np.int64)
@@ -182,7 +183,8 @@ class Straight:
         last_line[nodes.group[lines]] = lines
         plain = ~has_child[rows] & ~nodes.side[rows] & (rows > last_line[group])
         self._mark(rows[~plain])
-        return rows[plain]
+        singles: Rows = rows[plain]
+        return singles
 
     def _place(self, missing: Rows, loose: Rows, member: Rows, n_groups: int) -> None:
         """The stretch of the chain each missing entry belongs in; sessions whose stretches overlap are odd."""

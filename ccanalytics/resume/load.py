@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ccanalytics.graph import Rows
+
 from .nodes import ASSISTANT, ATTACHMENT, SYSTEM, USER, Nodes
 from .plan import CONTINUE, INTERRUPTED, NO_RESPONSE, Drops
 
@@ -35,7 +37,7 @@ class Facts:
         return len(self.rows)
 
 
-def _spans(owner: np.ndarray, rows: np.ndarray) -> list[tuple[int, int]]:  # type: ignore[type-arg]
+def _spans(owner: Rows, rows: Rows) -> list[tuple[int, int]]:
     return list(zip(np.searchsorted(owner, rows).tolist(), np.searchsorted(owner, rows, "right").tolist(), strict=True))
 
 

@@ -99,7 +99,7 @@ class Nodes:
     @property
     def passive(self) -> Mask:
         """Attachments, system lines and meta lines that are no tool result."""
-        return (self.kind >= SYSTEM) | ((self.kind == USER) & self.is_meta & ~self.is_result)
+        return np.asarray((self.kind >= SYSTEM) | ((self.kind == USER) & self.is_meta & ~self.is_result), dtype=bool)
 
     def find(self, file: int, uuids: list[Any]) -> list[int]:
         """Rows of entries of one file by uuid; ``NONE`` for what is no text or no entry."""
@@ -208,7 +208,8 @@ class Lines:
     @property
     def is_entry(self) -> Mask:
         """Lines that become entries."""
-        return (self.kind <= ATTACHMENT) & self.has_uuid & ((self.kind >= SYSTEM) | self.has_message)
+        speaks = (self.kind >= SYSTEM) | self.has_message
+        return np.asarray((self.kind <= ATTACHMENT) & self.has_uuid & speaks, dtype=bool)
 
     def bridge(self) -> tuple[Keys, Mask]:
         """Key of each line's parent, progress lines passed over, and where that was done.
@@ -253,7 +254,8 @@ class Lines:
         before[rows] = rows
         before = np.maximum.accumulate(before)
         above = np.insert(before[:-1], 0, NONE)
-        return (above >= 0) & (self.uuid_key[above.clip(min=0)] == self.parent_key) & self.has_uuid[above.clip(min=0)]
+        hit = above.clip(min=0)
+        return np.asarray((above >= 0) & (self.uuid_key[hit] == self.parent_key) & self.has_uuid[hit], dtype=bool)
 
     def hints(self, n_files: int, names: Names) -> Rows:
         """Row that each file's last-prompt line names; one before the last compact boundary does not count."""
@@ -345,7 +347,8 @@ def dense(keys: Keys) -> Rows:
     # Lines of one message stand together: only the first of each stretch is sorted.
     new = np.insert(keys[1:] != keys[:-1], 0, True)
     _, code = np.unique(keys[new], return_inverse=True)
-    return code[np.cumsum(new) - 1].astype(np.int64)
+    numbers: Rows = code[np.cumsum(new) - 1].astype(np.int64)
+    return numbers
 
 
 def _take_blocks(nodes: Nodes, n_blocks: Rows, blocks: pl.DataFrame) -> None:

@@ -7,6 +7,7 @@ import polars as pl
 
 from ccanalytics import graph
 from ccanalytics.graph import NONE, Mask, Rows
+
 from .load import load_88
 from .nodes import NO_TIME, SYSTEM, Nodes
 from .plan import CODE, Drops, Plan, assemble

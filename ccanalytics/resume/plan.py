@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ccanalytics.graph import NONE, Rows
+from ccanalytics.graph import NONE, Mask, Rows
+
 from .nodes import Nodes
 
 STEPS = (
@@ -17,7 +18,7 @@ CODE = {name: i for i, name in enumerate(STEPS)}
 
 NO_RESPONSE, CONTINUE = -1, -2
 INTERRUPTED = -10
-"""In place of a row: an entry that the program makes up. ``INTERRUPTED - i`` answers call ``i`` of ``Nodes.call_row``."""
+"""In place of a row: a made-up entry. ``INTERRUPTED - i`` is the answer to call ``i`` of ``Nodes.call_row``."""
 
 
 @dataclass(slots=True)
@@ -49,9 +50,9 @@ class Plan:
         return int(np.searchsorted(self.nodes.file_ids, file_id))
 
     @property
-    def is_made(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def is_made(self) -> Mask:
         """Places taken by entries the program makes up."""
-        return self.row < 0
+        return np.asarray(self.row < 0, dtype=bool)
 
 
 class Drops:

@@ -56,7 +56,7 @@ def lines_read(
     places = keep.fill_null(False).arg_true().cast(pl.Int64)
     whole = places
     if rules == "2.1.88":
-        places = _without_refused(places, entries, files, problems)
+        places = _without_refused(places, entries, problems)
     cuts: list[dict[str, Any]] = []
     large = files.filter(pl.col("size_bytes") > LARGE_BYTES) if large_files == "rules" else files.head(0)
     for file in large.iter_rows(named=True):
@@ -80,9 +80,7 @@ _CUT_SCHEMA = {
 }
 
 
-def _without_refused(
-    places: pl.Series, entries: pl.DataFrame, files: pl.DataFrame, problems: pl.DataFrame
-) -> pl.Series:
+def _without_refused(places: pl.Series, entries: pl.DataFrame, problems: pl.DataFrame) -> pl.Series:
     """2.1.88: lines with something behind their object are lost, and reading stops at a line it cannot take in."""
     lines = entries.select("file_id", "line_no")[places].with_columns(places.alias("place"))
     behind = problems.filter(pl.col("code").is_in(_BEHIND)).select("file_id", "line_no").unique()

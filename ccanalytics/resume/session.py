@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ import polars as pl
 
 from ccanalytics.errors import NotFoundError, NothingToResumeError
 from ccanalytics.projects import match_slug, project_slug
+
 from . import Apply, Resumed
 from .collapse import COLLAPSED
 from .nodes import KINDS, Rules
@@ -51,7 +53,7 @@ def session_file(
                 session_id=session_id,
             )
     if cwd is not None:
-        here = found.filter(pl.col("project_dir").is_in(match_slug(cwd, set(found["project_dir"].drop_nulls()))))
+        here = found.filter(pl.col("project_dir").is_in(folders_of(cwd, found["project_dir"])))
         if here.height or rules == "2.1.88":
             found = here
     if not found.height:
@@ -78,9 +80,8 @@ def continued_session(
     NothingToResumeError
         No file of that folder counts.
     """
-    cwd = os.path.abspath(os.path.expanduser(cwd))
     mains = files.filter(pl.col("kind") == "session")
-    folders = match_slug(cwd, set(mains["project_dir"].drop_nulls()))
+    folders = folders_of(cwd, mains["project_dir"])
     here = mains.filter(pl.col("project_dir").is_in(folders)).sort("modified_at", "file_id", descending=True)
     talk = (
         entries.lazy()
@@ -103,10 +104,22 @@ def continued_session(
         if state or (state is None and (not row["n_lines"] or rules == "2.1.88")):
             return ContinuedSession(row["session_id"])
     raise NothingToResumeError(
-        f"there is no session to continue in {cwd}: no transcript in projects/{project_slug(cwd)} counts",
+        f"there is no session to continue in {cwd}: no transcript in projects/{project_slug(full_path(cwd))} counts",
         cwd=cwd,
         reason="no session in this directory",
     )
+
+
+def folders_of(cwd: str, folders: pl.Series) -> list[str]:
+    """Those of the folders that may belong to a working directory, as named or with its links resolved."""
+    known = set(folders.drop_nulls())
+    return match_slug(full_path(cwd), known) or match_slug(str(Path(full_path(cwd)).resolve()), known)
+
+
+def full_path(cwd: str) -> str:
+    """The directory from the root, ``~`` and ``.`` resolved; links are left as they are."""
+    # Path.absolute() keeps "..", and resolve() would follow links.
+    return os.path.normpath(Path(cwd).expanduser().absolute())
 
 
 def session_frame(resumed: Resumed, file: dict[str, Any], session_id: str) -> pl.DataFrame:
@@ -149,9 +162,8 @@ def session_messages(
 def session_items(resumed: Resumed, file_id: int, raw: Raw) -> list[Item]:
     """The conversation of one file with its entries as they are written."""
     for plan in resumed.plans:
-        places = (plan.file_number(file_id) == plan.file).nonzero()[0] if plan.has_file(file_id) else []
-        if len(places):
-            rows = plan.row[places].tolist()
+        if plan.has_file(file_id):
+            rows = plan.row[plan.file == plan.file_number(file_id)].tolist()
             calls = resumed.frame.filter(pl.col("file_id") == file_id)["tool_use_id"].to_list()
             return _items(plan, rows, calls, raw)
     return []

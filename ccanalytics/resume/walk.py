@@ -8,14 +8,14 @@ session but for the window search, which is one look-up per unknown parent.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-import numpy as np
-
 from ccanalytics.graph import NONE
+
 from .compact import Kept
-from .nodes import ASSISTANT, ATTACHMENT, NO_TIME, SYSTEM, USER, Nodes
+from .nodes import ASSISTANT, ATTACHMENT, NO_TIME, SYSTEM, Nodes
+from .rounds import Rounds
+from .view import View
 
 WINDOW_MS = 5000
 """How much earlier an entry may be that stands in for a missing parent."""
@@ -25,60 +25,6 @@ Step = str
 
 class Refused(Exception):
     """The session is not resumed; the message says why."""
-
-
-class View:
-    """The rows of one file as plain lists, numbered from 0; only rows that are alive have links."""
-
-    def __init__(self, nodes: Nodes, file: int) -> None:
-        a, b = int(nodes.starts[file]), int(nodes.starts[file + 1])
-        self.first, self.n = a, b - a
-        self.alive: list[bool] = nodes.alive[a:b].tolist()
-        parent = nodes.parent[a:b]
-        self.parent: list[int] = np.where(parent >= 0, parent - a, parent).tolist()
-        self.kind: list[int] = nodes.kind[a:b].tolist()
-        self.side: list[bool] = nodes.side[a:b].tolist()
-        self.time: list[int] = nodes.time[a:b].tolist()
-        self.group: list[int] = nodes.group[a:b].tolist()
-        self.is_result: list[bool] = nodes.is_result[a:b].tolist()
-        self.is_meta: list[bool] = nodes.is_meta[a:b].tolist()
-        self.passive: list[bool] = (
-            (nodes.kind[a:b] >= SYSTEM) | ((nodes.kind[a:b] == USER) & nodes.is_meta[a:b] & ~nodes.is_result[a:b])
-        ).tolist()
-        self.calls = _by_row(nodes.call_row, nodes.call_key, a, b)
-        self.results = _by_row(nodes.result_row, nodes.result_key, a, b)
-        self.children: dict[int, list[int]] = {}
-        for x, p in enumerate(self.parent):
-            if p >= 0 and self.alive[x]:
-                self.children.setdefault(p, []).append(x)
-
-    @property
-    def rows(self) -> list[int]:
-        """Rows that are alive, in order of position."""
-        return [x for x in range(self.n) if self.alive[x]]
-
-    def up(self, x: int) -> int:
-        """The exact parent that is still there, else a negative number."""
-        p = self.parent[x]
-        return p if p < 0 or self.alive[p] else NONE
-
-    def near(self, x: int) -> int:
-        """The row or its nearest ancestor that is a user or an assistant entry; ``NONE`` without one."""
-        seen = set[int]()
-        while x >= 0 and x not in seen:
-            if self.kind[x] <= ASSISTANT:
-                return x
-            seen.add(x)
-            x = self.up(x)
-        return NONE
-
-
-def _by_row(rows: np.ndarray, keys: np.ndarray, a: int, b: int) -> dict[int, list[int]]:  # type: ignore[type-arg]
-    i, j = np.searchsorted(rows, [a, b])
-    out: dict[int, list[int]] = {}
-    for row, key in zip((rows[i:j] - a).tolist(), keys[i:j].tolist(), strict=True):
-        out.setdefault(row, []).append(key)
-    return out
 
 
 def walk_session(nodes: Nodes, file: int, kept: Kept | None) -> tuple[list[int], dict[int, Step]]:
@@ -120,7 +66,7 @@ def find_tip(view: View, rows: list[int], anchor: int, last_kept: int) -> int:
 
 
 def newest_leaf(view: View, top: int) -> int:
-    """The leaf below a row with the newest time, a tie going to the later line; ``NONE`` when there is only a circle."""
+    """The leaf below a row with the newest time, a tie going to the later line; ``NONE`` in a mere circle."""
     best, stack, seen = NONE, [top], {top}
     while stack:
         x = stack.pop()
@@ -206,7 +152,7 @@ class Clock:
         }
 
     def nearest(self, x: int, seen: set[int]) -> int:
-        """The latest entry not after ``x`` and within the window, on its side and not seen; a tie: the earliest line."""
+        """The latest entry not after ``x``, in the window, on its side, not seen; of equal ones the earliest line."""
         at = self.view.time[x]
         if at == NO_TIME:
             return NONE
@@ -219,153 +165,6 @@ class Clock:
             if y not in seen:
                 best = y
         return best
-
-
-class Rounds:
-    """Parallel calls: what is lost beside the chain comes back, group by group in chain order."""
-
-    def __init__(self, view: View, way: list[int], tip: int, steps: dict[int, Step]) -> None:
-        self.view, self.way, self.tip, self.steps = view, way, tip, steps
-        self.on = set(way)
-        self.lines: dict[int, list[int]] = {}
-        for x in view.rows:
-            if view.group[x] >= 0:
-                self.lines.setdefault(view.group[x], []).append(x)
-        self.answers: dict[int, list[int]] = {}
-        for x, keys in view.results.items():
-            if view.alive[x]:
-                for key in keys:
-                    self.answers.setdefault(key, []).append(x)
-        self.answered = {key for x in way for key in view.results.get(x, ())}
-        self.place = {x: i for i, x in enumerate(way)}
-        # Rows with a passive entry beside the chain below them: most groups have none and are done with at once.
-        self.has_loose = {
-            p
-            for p, below in view.children.items()
-            if p != tip and any(view.passive[c] and c not in self.on for c in below)
-        }
-
-    def mend(self) -> list[int]:
-        """The chain with all groups mended."""
-        done = set[int]()
-        for x in list(self.way):
-            group = self.view.group[x]
-            if group >= 0 and group not in done:
-                done.add(group)
-                self._mend(group, x)
-        return self.way
-
-    def _mend(self, group: int, top: int) -> None:
-        view, lines = self.view, self.lines[group]
-        names = set(lines)
-        by_parent = sorted(c for x in lines for c in view.children.get(x, ()) if view.is_result[c])
-        by_call = self._by_call(lines, by_parent)
-        results = {*by_parent, *by_call}
-        self._move_early(top, names, results)
-        zone_at, zone = self._zone(top, names, results)
-        first = sorted(x for x in (*lines, *by_parent) if x not in self.on)
-        then = [x for x in by_call if x not in self.on]
-        if self.has_loose and (results or any(x in view.calls for x in lines)):
-            starts = (*lines, *sorted(results), *(x for x in zone if view.passive[x]))
-            passive = self._passive(starts)
-            then += [x for x in passive if x not in then]
-        if not first and not then:
-            return
-        merged = _merge(zone, first, 1)
-        last = max(i for i, x in enumerate(merged) if x in names)
-        merged = _merge(merged, sorted(then), last + 1)
-        self.way[zone_at : zone_at + len(zone)] = merged
-        for x in (*first, *then):
-            self.on.add(x)
-            self.place[x] = self.place[top]
-            self.steps[x] = "line" if x in names else "result" if x in results else "passive"
-            for key in view.results.get(x, ()):
-                self.answered.add(key)
-
-    def _by_call(self, lines: list[int], by_parent: list[int]) -> list[int]:
-        view = self.view
-        own = {key for x in by_parent for key in view.results.get(x, ())}
-        found: list[int] = []
-        for x in lines:
-            for key in view.calls.get(x, ()):
-                if key in own or key in self.answered:
-                    continue
-                hit = next((y for y in sorted(self.answers.get(key, ())) if not view.side[y]), NONE)
-                if hit >= 0:
-                    own.update(view.results[hit])
-                    found.append(hit)
-        return found
-
-    def _move_early(self, top: int, names: set[int], results: set[int]) -> None:
-        """Results of the group that stand before its first line, no prompt between, go behind its last line."""
-        view, way, place = self.view, self.way, self.place
-        if not any(x in place and place[x] < place[top] for x in results):
-            return
-        early: list[int] = []
-        for x in reversed(way[: way.index(top)]):
-            if view.kind[x] == USER and not view.is_result[x] and not view.is_meta[x]:
-                break
-            if x in results:
-                early.append(x)
-        if early:
-            rest = [x for x in way if x not in early]
-            last = max(i for i, x in enumerate(rest) if x in names)
-            self.way = [*rest[: last + 1], *early[::-1], *rest[last + 1 :]]
-
-    def _zone(self, top: int, names: set[int], results: set[int]) -> tuple[int, list[int]]:
-        """Where the group's stretch of the chain begins, and the stretch."""
-        way = self.way
-        first = way.index(top)
-        last, left = first, sum(x in self.on for x in names) + sum(x in self.on for x in results) - 1
-        i = first
-        while left > 0 and i + 1 < len(way):
-            i += 1
-            if way[i] in names or way[i] in results:
-                last, left = i, left - 1
-        while last + 1 < len(way) and self.view.passive[way[last + 1]]:
-            last += 1
-        return first, way[first : last + 1]
-
-    def _passive(self, starts: Iterable[int]) -> list[int]:
-        """Passive entries off the chain that hang from the round, with subtrees that are passive throughout."""
-        view = self.view
-        found: list[int] = []
-        taken = set[int]()
-        for start in starts:
-            if start not in self.has_loose:
-                continue
-            for top in view.children.get(start, ()):
-                if top in self.on or top in taken or not view.passive[top]:
-                    continue
-                tree = self._passive_tree(top)
-                found += [x for x in tree if x not in taken]
-                taken.update(tree)
-        return found
-
-    def _passive_tree(self, top: int) -> list[int]:
-        view = self.view
-        tree, stack, seen = list[int](), [top], {top}
-        while stack:
-            x = stack.pop()
-            if not view.passive[x] or view.side[x] or x in self.on:
-                return []
-            tree.append(x)
-            for c in view.children.get(x, ()):
-                if c not in seen:
-                    seen.add(c)
-                    stack.append(c)
-        return tree
-
-
-def _merge(zone: list[int], more: list[int], start: int) -> list[int]:
-    """``more`` put into ``zone`` by line: each before the first entry from ``start`` that stands later in the file."""
-    if not more:
-        return zone
-    out = list(zone)
-    for x in more:
-        at = next((i for i in range(start, len(out)) if out[i] > x), len(out))
-        out.insert(at, x)
-    return out
 
 
 def add_behind_tip(view: View, way: list[int], tip: int, steps: dict[int, Step]) -> list[int]:
