@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import polars as pl
 
@@ -19,7 +18,12 @@ from .usage_lines import COUNTS, Bools, Ints, Usage, read_usage
 _OWNER = (
     "file_id", "entry_id", "version", "cwd", "git_branch", "entrypoint", "project", "worktree", "is_side",
 )  # fmt: skip
+_OWNER_LINE = (
+    "key", "message_id", "request_id", "session_id", "agent_id", "file_id", "entry_id", "version", "cwd", "git_branch",
+    "entrypoint", "is_side", "is_progress", "recorded_cost_usd",
+)  # fmt: skip
 _BEST = ("model", "requested_model", "speed", "service_tier", "inference_geo", "stop_reason")
+_BEST_LINE = (*_BEST, "request_id", "recorded_cost_usd")
 _PLACEHOLDER_TOKENS = 8
 _NULL_STOP_MEANS_PARTIAL = (2, 1, 20)
 
@@ -73,8 +77,8 @@ def _families(models: pl.Series) -> dict[str, str]:
 def _gathered(usage: Usage, best: Ints) -> pl.DataFrame:
     """Every answer with its counts, its owner's place and the wording of its best line."""
     lines, owners = usage.lines, usage.owners
-    owner = lines[owners]
-    final = lines[best]
+    owner = usage.at_home(lines.select(_OWNER_LINE)[owners])
+    final = lines.select(_BEST_LINE)[best]
     counts = {c: usage.reduce(lines[c].to_numpy(), np.maximum) for c in COUNTS}
     written, hour = counts["cache_creation_input_tokens"], counts["ephemeral_1h_input_tokens"]
     return (
@@ -89,8 +93,8 @@ def _gathered(usage: Usage, best: Ints) -> pl.DataFrame:
             *(pl.Series(c, v) for c, v in counts.items()),
             pl.Series("ephemeral_5m_input_tokens", written - hour),
             *_times(usage),
-            pl.Series("n_lines", np.diff(np.append(usage.starts, len(lines)))),
-            pl.Series("n_files", _count_distinct(usage, lines["file_id"].to_numpy())),
+            pl.Series("n_lines", usage.sizes),
+            pl.Series("n_files", _count_files(usage)),
             pl.Series("is_partial", _is_partial(usage, best)),
             pl.Series("is_superseded", _is_superseded(usage)),
             pl.col("is_side").alias("is_sidechain"),
@@ -119,11 +123,14 @@ def _moments(name: str, milliseconds: Ints, missing: int) -> pl.Series:
     return times.dt.replace_time_zone("UTC")
 
 
-def _count_distinct(usage: Usage, values: npt.NDArray[np.int32]) -> Ints:
-    """Distinct values per answer."""
-    group = np.repeat(np.arange(len(usage.starts)), np.diff(np.append(usage.starts, len(usage.order))))
-    pairs = np.unique(group * (int(values.max(initial=0)) + 1) + values[usage.order])
-    return np.bincount(pairs // (int(values.max(initial=0)) + 1), minlength=len(usage.starts))
+def _count_files(usage: Usage) -> Ints:
+    """Files that the lines of each answer are in."""
+    files = usage.lines["file_id"].to_numpy().astype(np.int64)
+    several = usage.reduce(files, np.minimum) < usage.reduce(files, np.maximum)
+    answer = np.repeat(np.flatnonzero(several), usage.sizes[several])
+    pairs = np.unique(np.stack([answer, files[usage.order[np.repeat(several, usage.sizes)]]]), axis=1)
+    counts: Ints = np.bincount(pairs[0], minlength=len(several))
+    return np.maximum(counts, 1)
 
 
 def _is_partial(usage: Usage, best: Ints) -> Bools:

@@ -33,7 +33,7 @@ def build_ledger(entries: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
 def ledger_of(usage: Usage) -> pl.DataFrame:
     """The ``ledger`` table of grouped usage lines."""
     counted = _judged(usage)
-    uncounted = usage.other.with_columns(
+    uncounted = usage.at_home(usage.other).with_columns(
         role=pl.when("is_synthetic").then(pl.lit("synthetic")).otherwise(pl.lit("error")),
         rule=pl.when("is_synthetic").then(pl.lit("synthetic_model")).otherwise(pl.lit("api_error")),
         is_kept=pl.lit(False),
@@ -52,11 +52,11 @@ def _judged(usage: Usage) -> pl.DataFrame:
     """Lines of answers with ``role``, ``rule`` and ``is_kept``."""
     lines = usage.lines
     if lines.is_empty():
-        return lines.with_columns(role=pl.lit(""), rule=pl.lit(""), is_kept=pl.lit(False))
+        return usage.at_home(lines).with_columns(role=pl.lit(""), rule=pl.lit(""), is_kept=pl.lit(False))
     best = np.zeros(len(lines), dtype=bool)
     best[usage.best()] = True
     owners = usage.owners
-    facts = lines.with_columns(
+    facts = usage.at_home(lines).with_columns(
         pl.Series("is_kept", best),
         pl.Series("home_file", usage.spread(lines["file_id"].to_numpy()[owners])),
         pl.Series("side_home", usage.spread(lines["is_side"].to_numpy()[owners])),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 _PLACEHOLDER_TOKENS = 8
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def split_reused(lines: pl.DataFrame, order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> pl.Series | None:
@@ -27,9 +28,8 @@ def split_reused(lines: pl.DataFrame, order: npt.NDArray[np.int64], starts: npt.
     suspects = _suspects(lines, order, starts)
     if not len(suspects):
         return None
-    part = _requests(lines[suspects].with_columns(pl.Series("row", suspects)))
-    n_requests = pl.col("request").n_unique().over("key")
-    part = part.with_columns(n_requests.alias("n_requests")).filter(pl.col("n_requests") > 1)
+    part = _requests(lines[suspects].with_columns(pl.Series("row", suspects), pl.int_range(pl.len()).alias("claim")))
+    part = part.filter(pl.col("request").n_unique().over("key") > 1)
     if part.is_empty():
         return None
     keys = lines["key"].to_list()
@@ -41,19 +41,23 @@ def split_reused(lines: pl.DataFrame, order: npt.NDArray[np.int64], starts: npt.
 def _suspects(
     lines: pl.DataFrame, order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Rows whose message id has two request ids, or lines without one that show different prompts."""
+    """Rows whose message id has two request ids, or lines without one that show different prompts; by claim."""
     if not len(starts):
         return order[:0]
     has_request = lines["request_id"].is_not_null().to_numpy()
     request = lines["request_id"].hash().to_numpy()
     several = _differs(request, has_request, order, starts)
     hard = ~lines.select(_soft()).to_series().to_numpy()
-    prompt = lines.select(pl.struct(_PROMPT).hash()).to_series().to_numpy()
+    prompt = np.zeros(len(lines), dtype=np.uint64)
+    for column in _PROMPT:
+        prompt = prompt * _MIX + lines[column].to_numpy().astype(np.uint64)
     some_without = np.logical_or.reduceat(~has_request[order], starts)
     several |= some_without & _differs(prompt, hard, order, starts)
-    sizes = np.diff(np.append(starts, len(order)))
-    rows: npt.NDArray[np.int64] = np.sort(order[np.repeat(several, sizes)])
-    return rows[lines["message_id"].is_not_null().to_numpy()[rows]]
+    if not several.any():
+        return order[:0]
+    rows = order[np.repeat(several, np.diff(np.append(starts, len(order))))]
+    found: npt.NDArray[np.int64] = rows[lines["message_id"].is_not_null().to_numpy()[rows]]
+    return found
 
 
 _PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -103,5 +107,5 @@ def _requests(lines: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     lines = lines.with_columns(request.alias("request")).sort("entry_id")
     near = pl.col("request").fill_null(strategy="backward").fill_null(strategy="forward").over("key", "file_id")
-    lines = lines.with_columns(near).sort("row")
+    lines = lines.with_columns(near).sort("claim")
     return lines.with_columns(pl.coalesce("request", pl.col("request").drop_nulls().first().over("key"), pl.lit("")))

@@ -42,10 +42,10 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 
 @dataclass(frozen=True)
 class Usage:
-    """Lines of answers in order of ownership, and the answer each belongs to.
+    """Lines of answers, in the order of entries, and the answer each belongs to.
 
-    ``lines`` are sorted: main thread before agents, originals before marked copies, by time, then by file. ``order``
-    sorts them by answer, keeping that order; ``starts`` are the beginnings of the answers in ``order``.
+    ``order`` are the rows of ``lines`` by answer, and within an answer by their claim to own it: main thread before
+    agents, originals before marked copies, then by time, then by file. ``starts`` are where the answers begin in it.
     """
 
     lines: pl.DataFrame
@@ -53,17 +53,23 @@ class Usage:
     starts: Ints
     other: pl.DataFrame
     """Synthetic and error lines, which belong to no answer."""
+    homes: pl.DataFrame
+    """Session, agent and place of each file."""
 
     @property
     def owners(self) -> Ints:
         """Row of the owning line of each answer."""
         return self.order[self.starts]
 
+    @property
+    def sizes(self) -> Ints:
+        """Number of lines of each answer."""
+        return np.diff(np.append(self.starts, len(self.order)))
+
     def spread(self, values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
         """One value per answer → one per line, in the order of ``lines``."""
-        sizes = np.diff(np.append(self.starts, len(self.order)))
         out = np.empty(len(self.order), dtype=values.dtype)
-        out[self.order] = np.repeat(values, sizes)
+        out[self.order] = np.repeat(values, self.sizes)
         return out
 
     def reduce(self, values: npt.NDArray[_Kind], how: np.ufunc) -> npt.NDArray[_Kind]:
@@ -77,20 +83,30 @@ class Usage:
         """Row of the line of each answer whose counts are final.
 
         That with most output, then with a stop reason, then in the owner's file, then written for the first time; of
-        equals the last.
+        equals the last by claim.
         """
-        rows = np.arange(len(self.lines))
-        output = self.lines["output_tokens"].to_numpy()
-        stopped = self.lines["stop_reason"].is_not_null().to_numpy()
-        home = self.lines["file_id"].to_numpy() == self.spread(self.lines["file_id"].to_numpy()[self.owners])
-        score = output * 8 + stopped * 4 + home * 2 + ~self.lines["is_again"].to_numpy()
+        lines = self.lines
+        files = lines["file_id"].to_numpy()
+        at_home = files == self.spread(files[self.owners])
+        stopped = lines["stop_reason"].is_not_null().to_numpy()
+        score = lines["output_tokens"].to_numpy() * 8 + stopped * 4 + at_home * 2 + ~lines["is_again"].to_numpy()
         is_best = score == self.spread(self.reduce(score, np.maximum))
-        best: Ints = self.reduce(np.where(is_best, rows, -1), np.maximum).astype(np.int64)
+        place = np.empty(len(self.order), dtype=np.int64)
+        place[self.order] = np.arange(len(self.order))
+        best: Ints = self.order[self.reduce(np.where(is_best, place, -1), np.maximum)]
         return best
+
+    def at_home(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """``lines`` with the session, agent and place of their file."""
+        placed = lines.join(self.homes, on="file_id", how="left", validate="m:1", maintain_order="left")
+        return placed.with_columns(
+            pl.coalesce("home_session_id", "session_id").alias("home_session_id"),
+            pl.coalesce("home_agent_id", "agent_id").alias("home_agent_id"),
+        )
 
 
 def read_usage(entries: pl.DataFrame, files: pl.DataFrame) -> Usage:
-    """Usage lines of ``entries``, cleaned, ordered and grouped.
+    """Usage lines of ``entries``, cleaned, grouped and ordered.
 
     Parameters
     ----------
@@ -100,17 +116,23 @@ def read_usage(entries: pl.DataFrame, files: pl.DataFrame) -> Usage:
         The ``files`` table, at least :data:`FILE_COLUMNS`.
     """
     lines = entries.filter(pl.col("has_usage").fill_null(False)).select(CALL_COLUMNS)
-    lines = _clean(lines.sort("entry_id"))
-    lines = _with_files(lines, files)
-    is_answer = ~(pl.col("is_synthetic") | pl.col("is_error"))
-    answers = lines.filter(is_answer).sort("claim", "timestamp", "file_rank", "entry_id", nulls_last=True)
-    codes = _codes(answers)
-    order, starts = _grouped(codes)
+    lines = _clean(lines if lines["entry_id"].is_sorted() else lines.sort("entry_id"))
+    homes = (
+        files.select(FILE_COLUMNS)
+        .sort("first_at", "last_at", "session_id", "file_id", nulls_last=True)
+        .rename({"session_id": "home_session_id", "agent_id": "home_agent_id"})
+        .drop("first_at", "last_at")
+    )
+    is_other = (lines["is_synthetic"] | lines["is_error"]).to_numpy()
+    other = lines.filter(is_other)
+    answers = lines.filter(~is_other) if len(other) else lines
+    answers, claim = _with_claim(answers, homes)
+    order, starts = _grouped(answers["key"], claim)
     keys = split_reused(answers, order, starts)
     if keys is not None:
         answers = answers.with_columns(keys)
-        order, starts = _grouped(_codes(answers))
-    return Usage(answers, order, starts, lines.filter(~is_answer))
+        order, starts = _grouped(answers["key"], claim)
+    return Usage(answers, order, starts, other, homes)
 
 
 def _clean(lines: pl.DataFrame) -> pl.DataFrame:
@@ -151,40 +173,49 @@ def _is_again() -> pl.Expr:
     return pl.col("uuid").is_not_null() & ~place.is_first_distinct()
 
 
-def _with_files(lines: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Lines with the session, agent and place of their file, and ``claim``: how weak a claim to ownership is."""
-    homes = (
-        files.select(FILE_COLUMNS)
-        .sort("first_at", "last_at", "session_id", "file_id", nulls_last=True)
-        .with_row_index("file_rank")
-        .rename({"session_id": "home_session_id", "agent_id": "home_agent_id"})
-        .drop("first_at", "last_at")
-    )
-    lines = lines.join(homes, on="file_id", how="left", validate="m:1", maintain_order="left")
-    is_agent_file = (pl.col("kind") == "agent").fill_null(False)
-    is_marked = pl.col("forked_from_uuid").is_not_null() | (
-        ~is_agent_file & (pl.col("session_id") != pl.col("home_session_id")).fill_null(False)
-    )
-    is_side = is_agent_file | pl.col("is_sidechain").fill_null(False)
-    claim = pl.col("is_progress") * 8 + is_side * 4 + is_marked * 2 + pl.col("is_zeroed") * 1
-    return lines.with_columns(
-        is_side.alias("is_side"),
-        claim.cast(pl.Int8).alias("claim"),
-        pl.coalesce("home_session_id", "session_id").alias("home_session_id"),
-        pl.coalesce("home_agent_id", "agent_id").alias("home_agent_id"),
-    )
+def _with_claim(lines: pl.DataFrame, homes: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """Lines with ``is_side``, and the rows of ``lines`` by how strong their claim is to own their answer."""
+    place = _places(lines["file_id"].to_numpy(), homes["file_id"].to_numpy())
+    # One row more stands for a file that is not in the table.
+    is_agent = np.append((homes["kind"] == "agent").fill_null(False).to_numpy(), False)[place]
+    home_session = homes["home_session_id"].gather(np.minimum(place, max(len(homes) - 1, 0))) if len(homes) else None
+    is_side = is_agent | lines["is_sidechain"].fill_null(False).to_numpy()
+    is_marked = lines["forked_from_uuid"].is_not_null().to_numpy()
+    if home_session is not None:
+        is_elsewhere = (lines["session_id"] != home_session).fill_null(False).to_numpy()
+        is_marked |= is_elsewhere & ~is_agent & (place < len(homes))
+    weakness = lines["is_progress"].to_numpy() * 8 + is_side * 4 + is_marked * 2 + lines["is_zeroed"].to_numpy()
+    never = np.iinfo(np.int64).max
+    at = lines["timestamp"].dt.epoch("ms").fill_null(never).to_numpy()
+    return lines.with_columns(pl.Series("is_side", is_side)), np.lexsort((place, at, weakness))
 
 
-def _codes(lines: pl.DataFrame) -> Ints:
-    """A number for each distinct key."""
-    numbered = lines.select("key").unique(maintain_order=False).with_row_index("code")
-    coded = lines.select("key").join(numbered, on="key", how="left", validate="m:1", maintain_order="left")
-    return coded["code"].to_numpy().astype(np.int64)
+def _places(wanted: npt.NDArray[np.int32], known: npt.NDArray[np.int32]) -> Ints:
+    """Where each wanted value stands in ``known``; its length where it does not."""
+    if not len(known):
+        return np.zeros(len(wanted), dtype=np.int64)
+    by_value = np.argsort(known)
+    at = np.minimum(np.searchsorted(known, wanted, sorter=by_value), len(known) - 1)
+    found: Ints = np.where(known[by_value[at]] == wanted, by_value[at], len(known))
+    return found
 
 
-def _grouped(codes: Ints) -> tuple[Ints, Ints]:
-    order = np.argsort(codes, kind="stable")
-    sorted_codes = codes[order]
+def _grouped(keys: pl.Series, claim: Ints) -> tuple[Ints, Ints]:
+    """Rows by key, within it by claim, and where each key begins."""
+    codes = keys.hash().to_numpy()
+    order, starts = _sorted_by(codes, claim)
+    ordered = keys.gather(order)
+    is_start = np.ones(len(keys), dtype=bool)
+    is_start[1:] = (ordered != ordered.shift()).to_numpy()[1:]
+    if is_start.sum() != len(starts):
+        # Two keys have one hash: rare beyond telling, but money is not left to chance.
+        order, starts = _sorted_by(keys.rank("dense").to_numpy().astype(np.uint64), claim)
+    return order, starts
+
+
+def _sorted_by(codes: npt.NDArray[np.uint64], claim: Ints) -> tuple[Ints, Ints]:
+    order = claim[np.argsort(codes[claim], kind="stable")]
+    ordered = codes[order]
     is_start = np.ones(len(codes), dtype=bool)
-    is_start[1:] = sorted_codes[1:] != sorted_codes[:-1]
+    is_start[1:] = ordered[1:] != ordered[:-1]
     return order, np.flatnonzero(is_start)
