@@ -241,7 +241,7 @@ def copied_from(links: Links, files: pl.DataFrame) -> tuple[Rows, Rows]:
     with_uuid = links.by_key
     by_name = with_uuid[np.argsort(links.name[with_uuid], kind="stable")]
     names = links.name[by_name]
-    again = np.insert(names[1:] == names[:-1], 0, False)
+    again = np.insert(names[1:] == names[:-1], 0, False)[: len(names)]
     grouped = again | np.append(again[1:], False)
     rows = by_name[grouped]
     rows = rows[np.lexsort((rows, rank[rows], links.name[rows]))]

@@ -1,0 +1,21 @@
+"""Small inputs that once broke something; found by the campaigns of docs/fuzzing.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ccanalytics as cc
+from tests.build import DROP, assistant, chain, user, write_session
+from tests.exercise import check_cost, check_tables
+
+
+def test_a_file_in_which_no_line_has_a_uuid_has_edges(tmp_path: Path) -> None:
+    write_session(tmp_path, chain(user("u1", uuid=DROP)))
+    check_tables(cc.load(tmp_path))
+
+
+def test_calls_of_which_none_has_a_time_have_a_price(tmp_path: Path) -> None:
+    write_session(tmp_path, chain(user("u1"), assistant("a1", timestamp=DROP)))
+    t = cc.load(tmp_path)
+    check_cost(t, keys=(None, "day", "block"))
+    assert t.calls["cost_usd"].null_count() == 0

@@ -1,0 +1,174 @@
+"""Damaged transcripts: every good line is read, every bad one is named, nothing raises."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ccanalytics as cc
+from ccanalytics.parse import Content, Stretch, parse_bytes, parse_stretches
+from ccanalytics.rescue import rescue_line
+from tests.build import assistant, chain, dump, usage, user
+from tests.exercise import check_lines, check_tables, check_views, rows_by_uuid
+from tests.reference_load import TOKENS
+from tests.strategies import (
+    FAULTS,
+    GARBAGE,
+    SHAPES,
+    Folder,
+    byte_fault,
+    damage,
+    encode,
+    folders,
+    make_folder,
+    make_valid,
+    valid_folders,
+)
+
+CONTENTS: tuple[Content, ...] = ("none", "preview", "full")
+
+
+def load_of(folder: Folder, content: Content = "none") -> Any:
+    """The folder written, loaded and everything asked of it while its files are there."""
+    with tempfile.TemporaryDirectory() as place:
+        folder.write(Path(place))
+        t = cc.load(place, content=content, cache=False)
+        check_lines(t)
+        check_tables(t)
+        check_views(t)
+        return t
+
+
+@given(folders(), st.sampled_from(CONTENTS))
+@settings(max_examples=20)
+def test_no_line_is_lost_and_nothing_raises(folder: Folder, content: Content) -> None:
+    load_of(folder, content)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_folders_with_many_faults_are_read(seed: int) -> None:
+    load_of(make_folder(random.Random(seed), most=20), CONTENTS[seed % 3])
+
+
+@given(valid_folders())
+@settings(max_examples=10)
+def test_a_folder_without_faults_has_no_problems_of_reading(folder: Folder) -> None:
+    assert load_of(folder).read_problems.is_empty()
+
+
+@pytest.mark.parametrize("fault", sorted({f.__name__ for f in FAULTS}))
+def test_every_kind_of_fault_is_survived(fault: str) -> None:
+    rng = random.Random(fault)
+    for _ in range(3):
+        folder = make_valid(rng, sessions=1, steps=6)
+        for _ in range(6):
+            next(f for f in FAULTS if f.__name__ == fault)(rng, folder)
+        load_of(folder)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lines_that_nobody_touched_say_the_same_beside_damaged_ones(seed: int) -> None:
+    rng = random.Random(seed)
+    folder = make_valid(rng, steps=10)
+    before = rows_by_uuid(load_of(folder))
+    touched: set[bytes] = set()
+    for name, lines in folder.files.items():
+        for at in rng.sample(range(len(lines)), len(lines) // 3):
+            touched.add(lines[at])
+            one = Folder({name: [lines[at]]})
+            damage(rng, one, 0)
+            byte_fault(rng, one)
+            lines[at] = one.files[name][0]
+        for _ in range(4):
+            lines.insert(rng.randrange(len(lines) + 1), rng.choice(GARBAGE))
+    after = rows_by_uuid(load_of(folder))
+    kept = [u for u in before if not any(u.encode() in line for line in touched)]
+    assert kept
+    for uuid in kept:
+        assert after[uuid] == before[uuid]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_totals_do_not_move_when_rubbish_comes_between_the_lines(seed: int) -> None:
+    rng = random.Random(seed)
+    folder = make_valid(rng, steps=12)
+    clean = load_of(folder)
+    for lines in folder.files.values():
+        for _ in range(6):
+            lines.insert(rng.randrange(len(lines) + 1), rng.choice([g for g in GARBAGE if b"usage" not in g]))
+    dirty = load_of(folder)
+    for column in (*TOKENS, "cost_usd"):
+        assert dirty.calls[column].sum() == clean.calls[column].sum(), column
+    assert dirty.calls["call_id"].to_list() == clean.calls["call_id"].to_list()
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_can_be_parsed(data: bytes) -> None:
+    found = parse_bytes(data)
+    assert found.parts[0].n_bytes == len(data)
+    rescue_line(data.replace(b"\n", b""))
+
+
+@given(folders(), st.lists(st.integers(0, 10_000), max_size=4))
+@settings(max_examples=15)
+def test_pieces_cut_at_line_ends_give_what_the_whole_gives(folder: Folder, places: list[int]) -> None:
+    data = b"".join(line + b"\n" for lines in folder.files.values() for line in lines)
+    ends = [i + 1 for i, c in enumerate(data) if c == 10]
+    cuts = sorted({0, len(data), *(ends[p % len(ends)] for p in places)}) if ends else [0, len(data)]
+    stretches = [Stretch(data[a:b], data.count(b"\n", 0, a) + 1, a, b == len(data)) for a, b in pairwise(cuts)]
+    whole, cut = parse_bytes(data), parse_stretches(stretches or [Stretch(data)])
+    assert cut.entries.drop("part").equals(whole.entries.drop("part"))
+    assert cut.blocks.equals(whole.blocks)
+    assert cut.problems.drop("part").equals(whole.problems.drop("part"))
+
+
+KEYS = ("message", "timestamp", "uuid", "type", "parentUuid", "toolUseResult", "usage", "content")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_type_in_every_field_leaves_the_line_an_entry(key: str) -> None:
+    rng = random.Random(key)
+    for value in (*SHAPES, 10**400, -1, 1.5, "x" * 70_000, "\ud800"):
+        line = chain(assistant("a1", usage=usage()))[0]
+        holder = line if key in line else line["message"]
+        holder[key] = value
+        found = parse_bytes(encode(line, rng) + b"\n" + dump(chain(user("u2"))[0]))
+        assert found.entries.height == 2, (key, value)
+
+
+@pytest.mark.parametrize("tokens", [-1, 1.5, "7", True, None, [], 2**60, 10**400, 1e308, {"a": 1}])
+def test_tokens_that_are_no_count_are_null_and_named(tokens: Any) -> None:
+    line = chain(assistant("a1", usage=usage() | {"output_tokens": tokens}))[0]
+    found = parse_bytes(dump(line) + b"\n")
+    assert found.entries["output_tokens"].to_list() == [None]
+    assert found.entries["input_tokens"].to_list() == [3]
+    assert found.problems["code"].to_list() == ([] if tokens is None else ["odd_field"])
+
+
+def test_ten_thousand_blocks_in_a_message() -> None:
+    line = chain(assistant("a1", [{"type": "text", "text": "x"}] * 10_000))[0]
+    assert parse_bytes(dump(line)).entries["n_blocks"].to_list() == [10_000]
+
+
+OPENINGS = (b"[", b'{"a":', b'{"type":"user","message":{"content":[', b'{"', b'"', b"\\", b"{{")
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_the_work_on_a_hostile_line_grows_with_its_length(opening: bytes) -> None:
+    def spent(n: int) -> float:
+        line = opening * (n // len(opening))
+        started = time.perf_counter()
+        parse_bytes(line + b"\n")
+        return time.perf_counter() - started
+
+    spent(1000)
+    # Sixteen times the bytes: 16 when linear, 256 when quadratic; the floor keeps clock noise out.
+    assert spent(1_600_000) < 60 * max(spent(100_000), 0.01)
