@@ -246,11 +246,21 @@ def decode_chunk(chunk: Chunk, batch: Batch, problems: Problems) -> None:
     starts = [chunk.start, *[e + 1 for e in ends[:-1]]]
     # As many values as lines: each line begins one, and what follows a value on its line would have been an error.
     # Blanks around it would not have been; the object's own place is wanted.
-    if len(lines) == len(ends) and {data[s] for s in starts} == {123} and {data[e - 1] for e in ends} == {125}:
+    is_plain = len(lines) == len(ends) and {data[s] for s in starts} == {123} and {data[e - 1] for e in ends} == {125}
+    if is_plain and _is_utf8(memoryview(data)[chunk.start : ends[-1]]):
         _take_all(batch, lines, chunk, starts, problems.part)
         return
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         _decode_one(data[start:end], batch, problems, chunk.first_line_no + i, chunk.first_offset + start)
+
+
+def _is_utf8(data: bytes | memoryview) -> bool:
+    """Parts that are kept raw are not looked at by the decoder, so that it would let bad bytes pass."""
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _take_all(batch: Batch, lines: list[Line], chunk: Chunk, starts: list[int], part: int) -> None:
@@ -275,8 +285,9 @@ def _decode_one(
         return
     start = raw.index(body)
     try:
-        _take(batch, decode_line(body), body, problems.part, line_no, offset + start, is_rescued=False)
-        return
+        if _is_utf8(body):
+            _take(batch, decode_line(body), body, problems.part, line_no, offset + start, is_rescued=False)
+            return
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
     found = rescue_line(body, is_open=is_open)
