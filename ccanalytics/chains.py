@@ -13,6 +13,7 @@ from .edges import NO_TIME, Links, is_named, logical_parents
 from .graph import NONE, Mask, Rows
 from .link_problems import MAX_NAMED
 from .resume import Resumed
+from .resume.compact import SNIP
 from .resume.nodes import SEED, mix
 from .resume.plan import Plan
 from .schema.base import PROBLEMS
@@ -34,6 +35,8 @@ class Tree:
     """entry_id of each row; the arrays below are by place in this list, as are parents."""
     kind: NDArray[np.int8]
     parent: Rows
+    written: Rows
+    """As ``parent``, but kept messages stay where they were written, before their compact boundary."""
     file: Rows
     position: Rows
     """Place in the resumed conversation, counted over all files; ``NONE`` off it."""
@@ -64,33 +67,37 @@ def build_tree(links: Links, files: pl.DataFrame, resumed: Resumed) -> Tree:
     place = np.full(len(links.file) + 1, NONE, dtype=np.int64)
     place[entry] = np.arange(len(entry))
     parent = place[links.parent[entry]]
+    as_written = parent.copy()
     broken = links.is_missing[entry] | (links.elsewhere[entry] >= 0)
     position = np.full(len(entry), NONE, dtype=np.int64)
     base = 0
     for plan in resumed.plans:
-        _apply_plan(plan, place, parent, broken)
+        _apply_plan(plan, place, parent, as_written, broken)
         real = np.flatnonzero(plan.row >= 0)
         position[place[plan.nodes.entry[plan.row[real]]]] = base + real
         base += len(plan.row)
     boundary = (links.entries["subtype"] == "compact_boundary").fill_null(False).to_numpy()[entry]
     tree = Tree(
-        links, entry, kind, graph.without_cycles(parent), links.file[entry], position,
+        links, entry, kind, graph.without_cycles(parent), graph.without_cycles(as_written), links.file[entry], position,
         (kind == SYSTEM) & boundary, broken, np.full(len(entry), NONE, dtype=np.int64),
     )  # fmt: skip
     _mark_lines(tree, place, files, resumed)
     return tree
 
 
-def _apply_plan(plan: Plan, place: Rows, parent: Rows, broken: Mask) -> None:
+def _apply_plan(plan: Plan, place: Rows, parent: Rows, as_written: Rows, broken: Mask) -> None:
     """Links as the program sees them: bridged, relinked, spliced."""
     nodes = plan.nodes
     own = place[nodes.entry]
     linked = np.flatnonzero(nodes.alive & ((nodes.parent >= 0) | nodes.bridged))
     up = nodes.parent[linked]
     parent[own[linked]] = np.where(up >= 0, own[up.clip(min=0)], NONE)
+    stays = linked[(nodes.relinked[linked] == 0) | (nodes.relinked[linked] == SNIP)]
+    as_written[own[stays]] = parent[own[stays]]
     broken[own[linked]] &= up < 0
     for child, stand_in in plan.spliced:
         parent[own[child]], broken[own[child]] = own[stand_in], False
+        as_written[own[child]] = own[stand_in]
 
 
 def _mark_lines(tree: Tree, place: Rows, files: pl.DataFrame, resumed: Resumed) -> None:
@@ -292,15 +299,15 @@ def _last_messages(tree: Tree) -> Rows:
 
 
 def logical_tree(tree: Tree) -> Rows:
-    """Parents, with compact boundaries hung on what came before them where that makes no circle."""
+    """Written parents, with compact boundaries hung on what came before them where that makes no circle."""
     rows, up = logical_parents(tree.links)
     place = np.full(len(tree.links.file) + 1, NONE, dtype=np.int64)
     place[tree.entry] = np.arange(len(tree.entry))
     child, above = place[rows], place[up]
     ok = (child >= 0) & (above >= 0)
     child, above = child[ok], above[ok]
-    free = tree.parent[child] < 0
-    parent = tree.parent.copy()
+    free = tree.written[child] < 0
+    parent = tree.written.copy()
     parent[child[free]] = above[free]
     return graph.without_cycles(parent)
 

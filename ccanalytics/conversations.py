@@ -25,6 +25,7 @@ from .resume.session import (
     session_messages,
 )
 from .schema.base import PROBLEMS
+from .story import build_history
 
 View = Literal["entries", "api"]
 
@@ -101,6 +102,10 @@ class Conversations:
     def continued(self, cwd: str, *, rules: str = "2.1.332") -> ContinuedSession:
         """See :meth:`ccanalytics.transcripts.Transcripts.continued`."""
         return continued_session(self.entries, self.files, cwd, rules=rules)
+
+    def history(self, session_id: str) -> pl.DataFrame:
+        """See :meth:`ccanalytics.transcripts.Transcripts.history`."""
+        return build_history(session_id, self.files, self.tree, self.chains, self.edges)
 
     def as_json(self, session_id: str, **options: Any) -> dict[str, Any]:
         """One session as ``ccanalytics resume --format json`` prints it; raises when it would be refused."""

@@ -22,7 +22,8 @@ def run(args: argparse.Namespace) -> int:
     """Print or write one table."""
     check_choice("NAME", args.name, [n for n in tables() if hasattr(Transcripts, n) or n in BASE])
     t = load_from(args, content=args.content)
-    frame: pl.DataFrame = getattr(t, args.name)
+    table = getattr(t, args.name)
+    frame: pl.DataFrame = table() if callable(table) else table
     frame = _in_span(frame, args)
     return emit(frame, args, name=args.name)
 

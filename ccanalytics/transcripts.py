@@ -229,6 +229,10 @@ class Transcripts:
             session_id, rules=rules, view=view, apply=apply, large_files=large_files, cwd=cwd, model=model
         )
 
+    def history(self, session_id: str) -> pl.DataFrame:
+        """The whole story of a session; see :func:`ccanalytics.story.build_history`."""
+        return self.conversations.history(session_id)
+
     def continued(self, cwd: str, *, rules: str = "2.1.332") -> str:
         """The session id that ``--continue`` would take in a directory; ``NothingToResumeError`` without one."""
         return self.conversations.continued(cwd, rules=rules)
