@@ -7,7 +7,7 @@ import polars as pl
 
 from .models import canonical_model
 from .prices import Card, PriceTable
-from .pricing import Picked, Sheet, coded
+from .pricing import Picked, Sheet, coded, is_regional
 
 
 def pick_ccusage(calls: pl.DataFrame, prices: PriceTable) -> Picked:
@@ -17,12 +17,11 @@ def pick_ccusage(calls: pl.DataFrame, prices: PriceTable) -> Picked:
     number = [-1] * (len(names) + 1)
     for code, name in enumerate(names):
         family = canonical_model(name)
-        found = (
-            prices.find(name) if family and family not in _CCUSAGE_UNKNOWN and name not in _CCUSAGE_UNKNOWN_IDS else ()
-        )
+        known = family and family not in _CCUSAGE_UNKNOWN and name not in _CCUSAGE_UNKNOWN_IDS
+        found = [c for c in prices.find(name) if c.owner == "list"] if known else []
         if found:
             number[code] = len(cards)
-            cards.append(found[-1])
+            cards.append(found[0])
     return cards, np.asarray(number, dtype=np.int64)[codes]
 
 
@@ -50,7 +49,7 @@ def long_kinds_split(sheet: Sheet) -> None:
 
 def bedrock_regions(sheet: Sheet) -> None:
     """The table inside ccusage has the regional Bedrock profiles of newer models 10 % dearer."""
-    regional = sheet.calls["model"].str.contains(r"(?:^|/)(?:us|eu|au|jp)\.anthropic\.").fill_null(False).to_numpy()
+    regional = is_regional(sheet.calls["model"])
     dearer = [1.0 if canonical_model(c.model) in _CCUSAGE_SAME_EVERYWHERE else 1.1 for c in sheet.cards]
     new = sheet.gather(dearer, default=1.0)
     sheet.factor = np.where(regional, sheet.factor * new, sheet.factor)

@@ -108,7 +108,7 @@ def bounds(
     cards = load_prices(prices).find(model or "")
     if not cards:
         return {}
-    card = cards[-1] if cards[0].owner != "user" else cards[0]
+    card = cards[0]
     given, output, _, write_1h, read = (r / 1e6 if r == r else 0.0 for r in card.rates)
     old = evidence["n_prompts"] + evidence["n_shells"] if version_key(version) < _SMALL_MODEL_UNTIL else 0
     tokens = evidence["compacted_tokens"]

@@ -16,7 +16,19 @@ from .ccusage_cost import bedrock_regions, long_kinds_split, pick_ccusage, recor
 from .claude_code_cost import pick_by_version, us_inference_for_all, web_searches_free_at_first
 from .errors import UsageError
 from .prices import Card, Overrides, PriceTable, load_prices
-from .pricing import Pick, Picked, Rule, Sheet, batch_tier, coded, fast_mode, long_prompts, us_inference, web_searches
+from .pricing import (
+    Pick,
+    Picked,
+    Rule,
+    Sheet,
+    batch_tier,
+    bedrock_profiles,
+    coded,
+    fast_mode,
+    long_prompts,
+    us_inference,
+    web_searches,
+)
 
 Policy = Literal["list", "claude-code", "ccusage"]
 
@@ -47,8 +59,8 @@ def priced_sheet(calls: pl.DataFrame, policy: Policy, *, prices: Overrides | Pri
     if policy not in POLICIES:
         raise UsageError(f"policy is {policy!r}; allowed: {', '.join(POLICIES)}", policy=policy)
     pick, rules = POLICIES[policy]
-    cards, index = pick(calls, load_prices(prices))
-    sheet = Sheet(calls, cards, index)
+    table = load_prices(prices)
+    sheet = Sheet(calls, *pick(calls, table), bedrock_regional_factor=table.bedrock_regional_factor)
     for rule in rules:
         rule(sheet)
     return sheet
@@ -79,7 +91,7 @@ def _pick_by_time(calls: pl.DataFrame, prices: PriceTable) -> Picked:
 
 
 POLICIES: dict[str, tuple[Pick, tuple[Rule, ...]]] = {
-    "list": (_pick_by_time, (long_prompts, fast_mode, us_inference, batch_tier, web_searches)),
+    "list": (_pick_by_time, (long_prompts, fast_mode, us_inference, bedrock_profiles, batch_tier, web_searches)),
     "claude-code": (pick_by_version, (long_prompts, fast_mode, us_inference_for_all, web_searches_free_at_first)),
     "ccusage": (pick_ccusage, (long_kinds_split, fast_mode, bedrock_regions, recorded_cost)),
 }

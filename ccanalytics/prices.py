@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
-from importlib.resources import files
 from pathlib import Path
 
 import orjson
@@ -23,6 +22,7 @@ KINDS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 """The five token prices of a card, in the order they are kept in."""
 
 PRICES_VARIABLE = "CCANALYTICS_PRICES"
+_REGIONAL = "bedrock_regional_factor"
 _CACHE_RULE = {"cache_write_5m": 1.25, "cache_write_1h": 2.0, "cache_read": 0.1}
 
 Overrides = str | os.PathLike[str] | Mapping[str, object] | pl.DataFrame
@@ -62,9 +62,14 @@ class PriceTable:
     date: str
     cards: tuple[Card, ...]
     claude_code: tuple[Card, ...] = field(default=(), repr=False)
+    bedrock_regional_factor: float = 1.0
+    """On token prices of ids with a regional Bedrock profile (``us.anthropic.…``); an option, off by default."""
 
     def find(self, model: str) -> tuple[Card, ...]:
-        """Cards of a model id, best first: the user's before the packaged, an exact key before a recognised name."""
+        """Cards of a model id, best first.
+
+        The user's come before the packaged, an exact key before a recognised name, the later before the earlier.
+        """
         name = canonical_model(model)
         found: list[Card] = []
         for owner in ("user", "list", "fetched"):
@@ -75,7 +80,8 @@ class PriceTable:
     @cached_property
     def _by_name(self) -> dict[str, dict[str, list[Card]]]:
         index: dict[str, dict[str, list[Card]]] = {}
-        for card in self.cards:
+        # Where two spans overlap, the one that began later holds.
+        for card in sorted(self.cards, key=lambda c: -math.inf if c.valid_from is None else c.valid_from, reverse=True):
             for key in dict.fromkeys((card.model, *card.aliases)):
                 index.setdefault(card.owner, {}).setdefault(key, []).append(card)
         # A first-party id in the user's table also stands for the other forms of its name, where it is alone.
@@ -113,9 +119,10 @@ def load_prices(overrides: Overrides | PriceTable | None = None) -> PriceTable:
     The user's cards are the argument's, else those of the TOML file ``$CCANALYTICS_PRICES`` names, else those of
     ``prices.toml`` in the platform's configuration directory of ccanalytics. A card has the keys ``model``, ``input``,
     ``output`` and, where they differ from the rule (1.25, 2 and 0.1 times input), ``cache_write_5m``,
-    ``cache_write_1h``, ``cache_read``; ``valid_from`` and ``valid_to`` (exclusive; a date is its midnight UTC),
-    ``aliases``, ``long_above_tokens`` with ``long_…`` prices, ``batch_factor``, ``fast_factor``, ``us_factor``,
-    ``web_search``. Outside the span of the user's cards the packaged ones apply.
+    ``cache_write_1h``, ``cache_read``; ``valid_from`` and ``valid_to`` (UTC; a date as ``valid_to`` is included whole,
+    a time is the first moment it no longer holds), ``aliases``, ``long_above_tokens`` with ``long_…`` prices,
+    ``batch_factor``, ``fast_factor``, ``us_factor``, ``web_search``. Outside the span of the user's cards the packaged
+    ones apply. ``bedrock_regional_factor = 1.1`` beside the cards makes regional Bedrock profiles dearer.
 
     Raises
     ------
@@ -126,9 +133,12 @@ def load_prices(overrides: Overrides | PriceTable | None = None) -> PriceTable:
     """
     if isinstance(overrides, PriceTable):
         return overrides
-    packaged = _packaged()
-    own, fetched = _read_overrides(overrides), _read_fetched()
-    return replace(packaged, cards=(*own, *packaged.cards, *fetched)) if own or fetched else packaged
+    packaged, own, fetched = _packaged(), _read_overrides(overrides), _read_fetched()
+    if not own and not fetched:
+        return packaged
+    factors = [c.us_factor for c in own if c.model == _REGIONAL]
+    cards = (*(c for c in own if c.model != _REGIONAL), *packaged.cards, *fetched)
+    return replace(packaged, cards=cards, bedrock_regional_factor=factors[0] if factors else 1.0)
 
 
 def _read_fetched() -> tuple[Card, ...]:
@@ -146,7 +156,8 @@ def _read_fetched_file(path: str, _modified: int) -> tuple[Card, ...]:
 
 @cache
 def _packaged() -> PriceTable:
-    doc = orjson.loads(files(__package__).joinpath("data", "prices.json").read_bytes())
+    # Not importlib.resources: loading that takes longer than everything else here.
+    doc = orjson.loads((Path(__file__).parent / "data" / "prices.json").read_bytes())
     defaults = {k: doc[k] for k in ("web_search", "batch_factor")}
     cards = tuple(_card({**defaults, **row}, "list") for row in doc["list"])
     own = tuple(_card({**defaults, **row}, "claude-code") for row in doc["claude_code"])
@@ -188,6 +199,9 @@ def default_file() -> Path | None:
 def _cards_of(doc: Mapping[str, object]) -> Iterable[Card]:
     """Cards of ``[[model]]`` tables and of ``["model name"]`` tables or lists of tables."""
     for key, value in doc.items():
+        if key == _REGIONAL:
+            yield Card(_REGIONAL, (), "user", us_factor=_number(doc, key, key))
+            continue
         for row in value if isinstance(value, Sequence) and not isinstance(value, str) else (value,):
             if not isinstance(row, Mapping):
                 raise UsageError(
@@ -230,7 +244,7 @@ def _card(row: Mapping[str, object], owner: str) -> Card:
         if isinstance(names, str)
         else tuple(map(str, _listed(names))),
         valid_from=_moment(row, "valid_from", model),
-        valid_to=_moment(row, "valid_to", model),
+        valid_to=_moment(row, "valid_to", model, is_end=True),
         cli_version=None if row.get("cli_version") is None else str(row["cli_version"]),
         long_above_tokens=None if above is None else int(_number(row, "long_above_tokens", model)),
         long_rates=long,
@@ -255,19 +269,26 @@ def _number(row: Mapping[str, object], key: str, model: str, default: float = ma
     return float(value)
 
 
-def _moment(row: Mapping[str, object], key: str, model: str) -> int | None:
+def _moment(row: Mapping[str, object], key: str, model: str, *, is_end: bool = False) -> int | None:
     value = row.get(key)
     if value is None:
         return None
     try:
-        when = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+        when = _date_or_time(value.strip()) if isinstance(value, str) else value
         if isinstance(when, dt.date) and not isinstance(when, dt.datetime):
-            when = dt.datetime(when.year, when.month, when.day)
+            when = dt.datetime(when.year, when.month, when.day) + dt.timedelta(days=is_end)
         if isinstance(when, dt.datetime):
             return round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     raise UsageError(f"price card {model!r}: {key} is {value!r}; give a date such as 2026-09-01", model=model, key=key)
+
+
+def _date_or_time(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        return dt.datetime.fromisoformat(text)
 
 
 def _frame(cards: Sequence[Card]) -> pl.DataFrame:

@@ -36,6 +36,7 @@ class Sheet:
     cards: list[Card]
     index: npt.NDArray[np.int64]
     """Card of each call; -1 for none."""
+    bedrock_regional_factor: float = 1.0
     rates: list[Floats] = field(init=False)
     plain: list[Floats] = field(init=False)
     factor: Floats = field(init=False)
@@ -114,6 +115,18 @@ def us_inference(sheet: Sheet) -> None:
     """US inference multiplies the token prices of the models that offer it."""
     factor = sheet.gather([c.us_factor for c in sheet.cards], default=1.0)
     sheet.factor = np.where(sheet.is_equal("inference_geo", "us"), sheet.factor * factor, sheet.factor)
+
+
+def bedrock_profiles(sheet: Sheet) -> None:
+    """Regional Bedrock profiles are dearer where the user's price table says so."""
+    if sheet.bedrock_regional_factor != 1:
+        regional = is_regional(sheet.calls["model"])
+        sheet.factor = np.where(regional, sheet.factor * sheet.bedrock_regional_factor, sheet.factor)
+
+
+def is_regional(models: pl.Series) -> npt.NDArray[np.bool_]:
+    """Ids with a Bedrock profile that keeps the data in a region."""
+    return models.str.contains(r"(?:^|/)(?:us|eu|au|jp)\.anthropic\.").fill_null(False).to_numpy()
 
 
 def web_searches(sheet: Sheet) -> None:

@@ -103,7 +103,7 @@ def test_pr09_fast_mode_multiplies_by_the_models_own_factor() -> None:
     assert cost("claude-sonnet-4-5", input=1000, output=1000, speed="fast") == pytest.approx(0.018)
     dated = {
         "claude-opus-4-6": [
-            {"input": 5, "output": 25, "fast_factor": 6, "valid_to": "2026-08-01"},
+            {"input": 5, "output": 25, "fast_factor": 6, "valid_to": "2026-07-31"},
             {"input": 5, "output": 25, "valid_from": "2026-08-01"},
         ]
     }
@@ -116,19 +116,24 @@ def test_pr10_sonnet_5_has_its_own_price() -> None:
     assert cost("claude-sonnet-5", input=1000, output=1000, w5=1000, w1=1000, read=1000) == pytest.approx(0.0187)
 
 
-def test_pr11_prices_that_change_on_a_date_go_by_the_time_of_the_call() -> None:
-    own = {
-        "z": [
-            {"input": 2, "output": 2, "valid_to": "2026-09-01"},
-            {"input": 3, "output": 3, "valid_from": "2026-09-01"},
-        ]
-    }
+@pytest.mark.parametrize("until", ["2026-08-31", "2026-09-01", "2026-09-01T00:00:00Z", None])
+def test_pr11_prices_that_change_on_a_date_go_by_the_time_of_the_call(until: str | None) -> None:
+    old: dict[str, object] = {"input": 2, "output": 2} | ({"valid_to": until} if until else {})
+    own = {"z": [old, {"input": 3, "output": 3, "valid_from": "2026-09-01"}]}
     assert cost("z", input=1_000_000, first_at=datetime(2026, 8, 31, 23, 59, 59), prices=own) == pytest.approx(2)
     assert cost("z", input=1_000_000, first_at=datetime(2026, 9, 1), prices=own) == pytest.approx(3)
 
 
+def test_pr12_regional_bedrock_profiles_can_be_dearer_and_are_not_by_default() -> None:
+    regional, plain = "us.anthropic.claude-haiku-4-5-20251001-v1:0", "anthropic.claude-haiku-4-5-20251001-v1:0"
+    assert cost(regional, input=1000) == cost(plain, input=1000) == pytest.approx(0.001)
+    own = {"bedrock_regional_factor": 1.1}
+    assert cost(regional, input=1000, prices=own) == pytest.approx(0.0011)
+    assert cost(plain, input=1000, prices=own) == pytest.approx(0.001)
+
+
 def test_a_users_card_that_ended_gives_way_to_the_packaged_one() -> None:
-    own = {"claude-opus-5": {"input": 1, "output": 1, "valid_to": "2026-09-01"}}
+    own = {"claude-opus-5": {"input": 1, "output": 1, "valid_to": "2026-08-31"}}
     assert cost("claude-opus-5", input=1_000_000, first_at=datetime(2026, 8, 1), prices=own) == pytest.approx(1)
     assert cost("claude-opus-5", input=1_000_000, first_at=datetime(2026, 9, 1), prices=own) == pytest.approx(5)
 

@@ -125,11 +125,11 @@ def test_pr19_the_tables_own_read_price_is_used_and_the_rule_only_where_there_is
 def test_cards_come_from_argument_variable_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "p.toml"
     file.write_text(
-        '[[model]]\nmodel = "model-z"\ninput = 2.0\noutput = 4\nvalid_to = 2026-09-01\n'
+        '[[model]]\nmodel = "model-z"\ninput = 2.0\noutput = 4\nvalid_to = 2026-08-31\n'
         '[[model]]\nname = "model-z"\ninput = 3\noutput = 6\nvalid_from = 2026-09-01\naliases = ["zed"]\n'
         '["other/model.1"]\ninput = 1\noutput = 1\n'
     )
-    assert [r[0] for r in rates("model-z", overrides=file)] == [2, 3]
+    assert [r[0] for r in rates("model-z", overrides=file)] == [3, 2]
     assert rates("zed", overrides=str(file))[0][0] == 3
     assert rates("model-z") == []
     monkeypatch.setenv(PRICES_VARIABLE, str(file))
@@ -138,7 +138,7 @@ def test_cards_come_from_argument_variable_and_file(tmp_path: Path, monkeypatch:
     # The frame itself can stand for a file, and an argument comes before the variable.
     frame = cc.prices().filter(pl.col("model") == "model-z")
     monkeypatch.delenv(PRICES_VARIABLE)
-    assert [r[0] for r in rates("model-z", overrides=frame)] == [2, 3]
+    assert [r[0] for r in rates("model-z", overrides=frame)] == [3, 2]
 
 
 @pytest.mark.parametrize(
