@@ -125,6 +125,7 @@ def doctor(
     found = pl.concat(
         [
             _read_and_linked(t),
+            _bridged_late(t),
             _unfinished(t, moment),
             _resume(t),
             _unanswered(t, moment),
@@ -181,8 +182,46 @@ def _explain(found: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_and_linked(t: Transcripts) -> pl.DataFrame:
-    """Every code of ``problems``, counted by file."""
-    return _counted(t.problems, "code")
+    """Every code of ``problems``, counted by file; lines inherited by a fork or an old resume are told from strays."""
+    lines = t.entries.select("entry_id", "session_id")
+    shown = t.chains.select("entry_id", "on_resume")
+    main = t.files.filter(pl.col("kind") == "session")
+    homes = main.select("session_id", "file_id").drop_nulls().unique("session_id", maintain_order=True)
+    there = t.entries.select("file_id", "uuid").drop_nulls().unique(maintain_order=True)
+    placed = (
+        t.problems.join(lines, on="entry_id", how="left", validate="m:1", maintain_order="left")
+        .join(shown, on="entry_id", how="left", validate="m:1", maintain_order="left")
+        .join(homes.rename({"file_id": "home"}), on="session_id", how="left", validate="m:1", maintain_order="left")
+        .join(
+            there.with_columns(is_there=pl.lit(True)),
+            left_on=["home", "uuid"],
+            right_on=["file_id", "uuid"],
+            how="left",
+            validate="m:1",
+            maintain_order="left",
+        )
+    )
+    at_home = pl.col("home").is_null() | pl.col("is_there").fill_null(False)
+    inherited = (pl.col("code") == "foreign_session") & pl.col("on_resume").fill_null(False) & at_home
+    return _counted(placed, pl.when(inherited).then(pl.lit("inherited_line")).otherwise("code"))
+
+
+def _bridged_late(t: Transcripts) -> pl.DataFrame:
+    """Entries that hang on a line that is no entry and that Claude Code does not pass over."""
+    shown = pl.col("type").is_in(["user", "assistant"]) & pl.col("has_message") | pl.col("type").is_in(
+        ["system", "attachment"]
+    )
+    lines = t.entries.filter(pl.col("uuid").is_not_null()).select(
+        "entry_id", "file_id", "line_no", "uuid", "parent_uuid", "type", is_shown=shown.fill_null(False)
+    )
+    ends = lines.unique(["file_id", "uuid"], keep="last", maintain_order=True)
+    ends = ends.select("file_id", parent_uuid="uuid", parent_id="entry_id", parent_type="type", parent_shown="is_shown")
+    linked = lines.filter("is_shown").join(
+        ends, on=["file_id", "parent_uuid"], how="inner", validate="m:1", maintain_order="left"
+    )
+    # Progress lines are passed over, but only those that were read before.
+    passed = (pl.col("parent_type") == "progress") & (pl.col("parent_id") < pl.col("entry_id"))
+    return _counted(linked.filter(~pl.col("parent_shown") & ~passed), pl.lit("hangs_on_no_entry"))
 
 
 def _counted(rows: pl.DataFrame, code: str | pl.Expr) -> pl.DataFrame:

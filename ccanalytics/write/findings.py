@@ -57,6 +57,13 @@ _MEANINGS: dict[str, tuple[str, str, str, str | None]] = {
         "the resumed conversation jumps over a compaction: it is longer than it was",
         None,
     ),
+    "inherited_line": ("note", "resume", "lines of the session this one was copied from; they belong to it", None),
+    "hangs_on_no_entry": (
+        "damage",
+        "resume",
+        "entries hang on a line that is no entry; the chain is lost there",
+        REPAIR,
+    ),
     "result_without_call": ("damage", "resume", "results answer no call; Claude Code leaves them out", None),
     "large_file_not_read": ("note", "resume", "Claude Code does not read the beginning of a file this large", None),
     "unreachable": ("damage", "resume", "messages cannot be reached from the end of the conversation", REPAIR),

@@ -45,6 +45,8 @@ class Receipt:
         """Block until the lines are on disk; ``TimeoutError`` after ``timeout`` seconds."""
         return self._future.result(timeout)
 
+    result = wait
+
     def __await__(self) -> Generator[object, None, Receipt]:
         import asyncio
 

@@ -170,7 +170,11 @@ def _new_line(line: bytes, redactor: Redactor) -> bytes:
 
 
 def _encoded(value: Any, redactor: Redactor) -> bytes:
-    return encode(redactor.value(value)).rstrip(b"\n")
+    try:
+        return encode(redactor.value(value)).rstrip(b"\n")
+    except RecursionError:
+        # Nested a thousand deep: nothing of it can be told apart, so nothing of it is kept.
+        return b"{}"
 
 
 def _parquet_files(source: Any) -> list[tuple[Path, Path]]:

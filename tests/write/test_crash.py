@@ -10,6 +10,8 @@ from pathlib import Path
 
 import orjson
 
+from ccanalytics.load import load
+
 KILLS = 100
 AT_ONCE = 10
 
@@ -28,6 +30,7 @@ def test_kill_at_random_moments_keeps_every_acknowledged_entry(tmp_path: Path) -
             process.kill()
         for home, process in zip(homes, processes, strict=True):
             n_acknowledged += _check(home, process)
+        _load(homes)
     assert n_acknowledged > KILLS
 
 
@@ -47,6 +50,13 @@ def _check(home: Path, process: subprocess.Popen[bytes]) -> int:
     # Only the end of a file can be torn, and only by the batch that was under way.
     assert all(is_last for is_last in torn)
     return len(acknowledged)
+
+
+def _load(homes: list[Path]) -> None:
+    """The files load, and a torn end is waited for, not complained of."""
+    t = load([home for home in homes if (home / "projects").exists()], cache=False, workers=1)
+    assert t.problems.is_empty()
+    assert set(t.entries["uuid"]) == set().union(*(_read(home)[0] for home in homes))
 
 
 def _read(home: Path) -> tuple[set[str], list[bool]]:
