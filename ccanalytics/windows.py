@@ -41,19 +41,17 @@ def build_windows(
     ``block`` (start), ``ends_at``, ``first_at``, ``last_at``, the measures of a cost report, ``is_running``,
     ``cost_per_hour_usd``, ``projected_cost_usd`` and ``projected_total_tokens`` (null where not running).
     """
-    present = now or datetime.now(UTC)
+    present = pl.lit(now or datetime.now(UTC), dtype=pl.Datetime("ms", "UTC"))
     timed = calls.filter(pl.col("first_at").is_not_null())
     sums = build_cost(timed, "block", tz=tz, policy=policy, prices=prices, detail="full")
-    windows = sums.with_columns(
-        ends_at=pl.col("block") + WINDOW,
-        is_running=(pl.col("block") + WINDOW > present) & (pl.col("block") <= present),
-    )
+    windows = sums.with_columns(ends_at=pl.col("block") + WINDOW, at=pl.col("block").dt.convert_time_zone("UTC"))
+    windows = windows.with_columns(is_running=(pl.col("at") + WINDOW > present) & (pl.col("at") <= present))
     spans = timed.select("first_at", "last_at").sort("first_at").join_asof(
-        windows.select("block", at=pl.col("block").dt.convert_time_zone("UTC")), left_on="first_at", right_on="at"
+        windows.select("block", "at"), left_on="first_at", right_on="at"
     ).group_by("block").agg(pl.col("first_at").min(), pl.col("last_at").max())  # fmt: skip
     windows = windows.join(spans, on="block", how="left", validate="1:1", maintain_order="left")
-    elapsed = (pl.lit(present) - pl.col("first_at")).dt.total_milliseconds().clip(lower_bound=60_000)
-    left = (pl.col("ends_at") - pl.lit(present)).dt.total_milliseconds()
+    elapsed = (present - pl.col("first_at")).dt.total_milliseconds().clip(lower_bound=60_000)
+    left = (pl.col("at") + WINDOW - present).dt.total_milliseconds()
     growth = pl.when("is_running").then(1 + left / elapsed)
     return windows.select(
         "block",
