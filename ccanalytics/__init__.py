@@ -35,6 +35,10 @@ _WHERE = {
     "doctor": "write.doctor",
     "repair": "write.repair",
     "redact": "write.redact",
+    "explore": "widgets",
+    "stable": "testing",
+    "compare": "testing",
+    "expect": "testing",
 }
 _MODULES = {"errors", "schema", "plot", "widgets", "testing"}
 
@@ -51,7 +55,11 @@ if TYPE_CHECKING:
     from .projects import project_of as project_of
     from .projects import project_slug as project_slug
     from .sample import load_sample as load_sample
+    from .testing import compare as compare
+    from .testing import expect as expect
+    from .testing import stable as stable
     from .transcripts import Transcripts as Transcripts
+    from .widgets import explore as explore
     from .write.doctor import doctor as doctor
     from .write.prompt_log import append_history as append_history
     from .write.recorder import Recorder as Recorder

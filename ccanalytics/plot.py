@@ -120,20 +120,24 @@ def session_to_show(calls: pl.DataFrame, compactions: pl.DataFrame) -> str | Non
     return both["session_id"][0] if len(both) else None
 
 
+CLI_WINDOW = 200_000
+"""Claude Code lets models of a larger window use it only when their name ends in ``[1m]`` (seen in 2.1)."""
+
+
 def window_of(calls: pl.DataFrame) -> int | None:
-    """The context window of the model that answered most; the larger one where prompts exceed the usual."""
+    """The context window that the calls had: the usual one, the model's larger one where a prompt needed it."""
     from .prices import load_prices
 
-    if not len(calls):
+    models = calls["model_family"].drop_nulls().mode().sort()
+    if not len(models):
         return None
-    model = calls["model_family"].drop_nulls().mode().sort()
-    table = load_prices().frame() if len(model) else None
-    if table is None:
+    cards = load_prices().frame().filter(pl.col("model") == models[0]).drop_nulls("context_window")
+    if not len(cards):
         return None
-    known = table.filter((pl.col("model") == model[0]) & pl.col("context_window").is_not_null())
-    if not len(known):
-        return None
-    return int(known["context_window"].max())  # type: ignore[arg-type]
+    window = int(cards["context_window"].cast(pl.Int64).to_list()[-1])
+    is_long = calls["requested_model"].str.contains("[1m]", literal=True).any()
+    fits = calls["context_tokens"].fill_null(0).le(CLI_WINDOW).all()
+    return min(window, CLI_WINDOW) if fits and not is_long else window
 
 
 def main_file(chains: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from ccanalytics.cost_keys import BLOCK_MS, with_blocks
+from ..cost_keys import BLOCK_MS, with_blocks
 
 from .style import COLORS, add_legend, days_of, finish, ink, new_axes, remark, say_empty, time_axis
 from .text import MEASURE_UNITS, number_axis

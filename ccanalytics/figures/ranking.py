@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from ccanalytics.errors import UsageError
+from ..errors import UsageError
 
 from .style import COLORS, finish, ink, new_axes, remark, say_empty
 from .text import MEASURE_UNITS, amount, label, number_axis

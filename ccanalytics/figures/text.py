@@ -9,7 +9,7 @@ from matplotlib.axis import Axis
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ccanalytics.markup import plain
+from ..markup import plain
 
 MEASURE_UNITS = {"cost": "USD", "tokens": "tokens", "calls": "calls"}
 

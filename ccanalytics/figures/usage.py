@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from ccanalytics.errors import UsageError
-from ccanalytics.policies import price_calls
+from ..errors import UsageError
+from ..policies import price_calls
 
 from .style import (
     KIND_COLORS,

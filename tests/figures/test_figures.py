@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from ccanalytics.errors import UsageError
 from ccanalytics.figures import (
@@ -45,6 +46,10 @@ def drawn(ax: Axes) -> Axes:
     """The axes after everything on them was really drawn (warnings are errors)."""
     ax.figure.canvas.draw()
     return ax
+
+
+def boxes(ax: Axes) -> list[Rectangle]:
+    return [p for p in ax.patches if isinstance(p, Rectangle)]
 
 
 def every_figure(n: int) -> dict[str, Callable[[], Axes]]:
@@ -109,7 +114,7 @@ def test_bars_of_usage_add_up_to_the_calls(measure: str, by: str) -> None:
     named = with_names(calls, make_agents(3), make_sessions(calls))
     ax = plot_usage(named, measure=measure, by=by)  # type: ignore[arg-type]
     total = {"cost": calls["cost_usd"].sum(), "tokens": calls["total_tokens"].sum(), "calls": len(calls)}[measure]
-    assert sum(p.get_height() for p in ax.patches) == pytest.approx(total)
+    assert sum(p.get_height() for p in boxes(ax)) == pytest.approx(total)
 
 
 def test_tokens_by_kind_add_up_kind_by_kind() -> None:
@@ -161,7 +166,7 @@ def test_ranking_is_sorted_and_shows_each_figure() -> None:
     rows = ranked(calls, by="project")
     assert rows["value"].is_sorted(descending=True)
     ax = plot_ranking(calls, by="project")
-    assert [p.get_width() for p in ax.patches] == rows["value"].to_list()
+    assert [p.get_width() for p in boxes(ax)] == rows["value"].to_list()
 
 
 def test_a_cache_miss_is_marked_unless_a_compaction_explains_it() -> None:
