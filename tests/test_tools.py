@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ccanalytics as cc
 from tests.build import (
@@ -263,3 +266,33 @@ def test_no_transcripts_give_tables_with_their_schema(tmp_path: Path) -> None:
         frame: pl.DataFrame = getattr(t, name)
         assert frame.is_empty()
         assert frame.schema == cc.schema.tables()[name].polars()
+
+
+steps = st.lists(st.tuples(st.booleans(), st.sampled_from(["c0", "c1"])), min_size=1, max_size=10)
+
+
+@given(steps)
+def test_pairing_agrees_with_a_plain_walk_over_the_lines(given_steps: list[tuple[bool, str]]) -> None:
+    lines = [
+        tool_use(f"a{n}", call=call) if is_call else tool_result(f"r{n}", call)
+        for n, (is_call, call) in enumerate(given_steps)
+    ]
+    with TemporaryDirectory() as folder:
+        write_session(Path(folder), chain(*lines))
+        t = cc.load(folder)
+    found = dict(t.tools.select("entry_id", "n_results").iter_rows())
+    ids = {name: n for n, name in enumerate(t.entries["uuid"])}
+    assert {ids[uid(f"a{n}")]: count for n, count in plain_pairs(given_steps).items()} == found
+
+
+def plain_pairs(given_steps: list[tuple[bool, str]]) -> dict[int, int]:
+    """Results per call: a result answers the last call of its id before it, else the first behind it."""
+    calls = {n: 0 for n, (is_call, _) in enumerate(given_steps) if is_call}
+    for n, (is_call, call) in enumerate(given_steps):
+        if is_call:
+            continue
+        same = [k for k in calls if given_steps[k][1] == call]
+        before, after = [k for k in same if k < n], [k for k in same if k > n]
+        if before or after:
+            calls[before[-1] if before else after[0]] += 1
+    return calls
