@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import statistics
 import sys
 import tempfile
@@ -235,7 +236,7 @@ def printed(runs: Sequence[Run]) -> dict[str, float]:
     for one in runs:
         for line in one.output.splitlines():
             name, _, number = line.partition(" ")
-            if name.isidentifier() and number.replace(".", "", 1).isdigit():
+            if name.isidentifier() and re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", number):
                 found.setdefault(name, []).append(float(number))
     return {name: statistics.median(numbers) for name, numbers in found.items()}
 
