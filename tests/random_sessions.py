@@ -12,8 +12,8 @@ from tests.build import Line, at
 
 ODDITIES = (
     "unknown_parent", "cycle", "sidechain", "progress", "shuffle", "duplicate", "hint", "boundary", "thinking", "blank",
-    "api_error", "open_calls", "clock", "no_clock", "snip", "reused_ids", "foreign_result", "no_message_id", "null_parent",
-    "empty_content", "second_result",
+    "api_error", "open_calls", "clock", "no_clock", "snip", "reused_ids", "foreign_result", "no_message_id",
+    "null_parent", "empty_content", "second_result",
 )  # fmt: skip
 
 

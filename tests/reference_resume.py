@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
 Rules = Literal["2.1.332", "2.1.88"]
@@ -298,9 +299,6 @@ def chain(session: Session, rules: Rules) -> list[Entry]:
     return chain_332(session) if rules == "2.1.332" else chain_88(session)
 
 
-# ---------------------------------------------------------------- 2.1.332
-
-
 def chain_332(session: Session) -> list[Entry]:
     if not session.entries:
         raise RefusedError("no entries")
@@ -361,7 +359,7 @@ def relink(entries: dict[str, Entry], kept: list[str], anchor: str | None) -> No
         if e.uuid not in inside and e.parent is not None and e.parent == anchor:
             e.parent = kept[-1]
     entries[kept[0]].parent = anchor
-    for a, b in zip(kept, kept[1:], strict=False):
+    for a, b in pairwise(kept):
         entries[b].parent = a
 
 
@@ -532,9 +530,9 @@ def mend_group(session: Session, way: list[Entry], tip: Entry, message_id: str) 
     if not first and not then:
         return way
     at = next(i for i, e in enumerate(way) if e.uuid == zone[0].uuid)
-    merged = merge_zone(zone, sorted(first, key=lambda e: e.line), 1, lambda: 1)
+    merged = merge_zone(zone, sorted(first, key=lambda e: e.line), 1)
     last = max(i for i, e in enumerate(merged) if e.uuid in names)
-    merged = merge_zone(merged, sorted(then, key=lambda e: e.line), last + 1, lambda: 1)
+    merged = merge_zone(merged, sorted(then, key=lambda e: e.line), last + 1)
     return way[:at] + merged + way[at + len(zone) :]
 
 
@@ -603,7 +601,7 @@ def passive_subtrees(ordered: list[Entry], start: set[str | None], on: set[str |
     return found
 
 
-def merge_zone(zone: list[Entry], more: list[Entry], start: int, _: object) -> list[Entry]:
+def merge_zone(zone: list[Entry], more: list[Entry], start: int) -> list[Entry]:
     out = list(zone)
     for e in more:
         at = next((i for i in range(start, len(out)) if out[i].line > e.line), len(out))
@@ -697,9 +695,6 @@ def ends_on_user(out: list[Entry]) -> bool:
         return False
     before = next((e for e in reversed(rest) if e.type != "attachment" and not e.is_api_error), None)
     return before is None or before.type == "user"
-
-
-# ---------------------------------------------------------------- 2.1.88
 
 
 def chain_88(session: Session) -> list[Entry]:
