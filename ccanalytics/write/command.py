@@ -22,7 +22,7 @@ def doctor_command(args: argparse.Namespace) -> int:
     check_choice("--format", args.format, ("table", "json"))
     from ccanalytics.load import load
 
-    t = load(args.config_dir, sessions=args.session, projects=getattr(args, "project", None), cache=False)
+    t = load(args.config_dir, sessions=args.session, projects=getattr(args, "project", None))
     diagnosis = doctor(t, session=args.session)
     if args.session is not None and not diagnosis.n_sessions:
         raise UsageError(

@@ -34,7 +34,9 @@ FINDINGS = Table(
         Column("level", "str", "damage: something is wrong; note: worth knowing", values=LEVELS),
         Column("n", "i64", "how many"),
         Column("line_no", "i32", "first line concerned"),
-        Column("uuid", "str", "its uuid, or the id concerned"),
+        Column(
+            "ids", "str", "uuids of the lines, or ids of the calls or agents concerned, comma-separated, at most 50"
+        ),
         Column("area", "str", "what it touches", values=("reading", "resume", "numbers", "retention")),
         Column("effect", "str", "what it does, in words"),
         Column("remedy", "str", "what mends it; null when nothing does"),
@@ -142,18 +144,6 @@ def doctor(
     return Diagnosis(findings, n_sessions, len(t.entries))
 
 
-_FOUND = {
-    "file_id": pl.Int32,
-    "session_id": pl.String,
-    "code": pl.String,
-    "n": pl.Int64,
-    "line_no": pl.Int32,
-    "uuid": pl.String,
-    "is_running": pl.Boolean,
-    "detail": pl.String,
-}
-
-
 def _explain(found: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     """The findings with level, effect and remedy in words."""
     owners = files.select("file_id", "path", owner="session_id")
@@ -172,7 +162,7 @@ def _explain(found: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
             "code",
             "n",
             "line_no",
-            "uuid",
+            pl.when(pl.col("ids") != "").then("ids"),
             "area",
             pl.when(running).then(pl.lit("note")).otherwise("usual").alias("level"),
             pl.concat_str("words", pl.coalesce(pl.lit(" (") + pl.col("detail") + ")", pl.lit(""))).alias("effect"),
@@ -229,8 +219,12 @@ def _counted(rows: pl.DataFrame, code: str | pl.Expr) -> pl.DataFrame:
     named = rows.with_columns(code=pl.col(code) if isinstance(code, str) else code)
     ordered = named.sort("file_id", "code", "line_no", nulls_last=True, maintain_order=True)
     return ordered.group_by("file_id", "code", maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("n"), pl.col("line_no").first(), pl.col("uuid").first()
+        pl.len().cast(pl.Int64).alias("n"), pl.col("line_no").first(), _ids("uuid")
     )
+
+
+def _ids(column: str) -> pl.Expr:
+    return pl.col(column).drop_nulls().unique(maintain_order=True).head(50).str.join(",").alias("ids")
 
 
 def _is_running(at: pl.Expr, now: datetime) -> pl.Expr:
@@ -285,7 +279,7 @@ def _unlinked(t: Transcripts) -> pl.DataFrame:
     return agents.group_by("session_id", "file_id", maintain_order=True).agg(
         pl.lit("unlinked_agent").alias("code"),
         pl.len().cast(pl.Int64).alias("n"),
-        pl.col("agent_id").first().alias("uuid"),
+        _ids("agent_id"),
     )
 
 
@@ -303,7 +297,7 @@ def _numbers(t: Transcripts) -> pl.DataFrame:
             some.group_by("session_id", "file_id", maintain_order=True).agg(
                 pl.lit(code).alias("code"),
                 pl.len().cast(pl.Int64).alias("n"),
-                pl.col("call_id").first().alias("uuid"),
+                _ids("call_id"),
                 pl.col("model").unique(maintain_order=True).drop_nulls().str.join(", ").alias("detail"),
             )
         )

@@ -105,7 +105,7 @@ def test_ch15_calls_without_a_result_are_counted_unless_the_session_may_still_ru
     )
     build.write_session(tmp_path, lines)
     row = findings(tmp_path)["unanswered_call"]
-    assert (row["n"], row["uuid"], row["level"]) == (1, "toolu_t2", "damage")
+    assert (row["n"], row["ids"], row["level"]) == (1, "toolu_t2", "damage")
     soon = build.START + timedelta(minutes=1)
     assert findings(tmp_path, now=soon)["unanswered_call"]["level"] == "note"
 
@@ -143,7 +143,7 @@ def test_agents_without_a_start_are_named(tmp_path: Path) -> None:
     build.write_session(tmp_path, build.chain(build.user("u"), build.assistant("a")))
     build.write_agent(tmp_path, "a1234567", build.chain(build.user("e", "errand"), agent="a1234567"))
     row = findings(tmp_path)["unlinked_agent"]
-    assert (row["n"], row["uuid"], row["level"]) == (1, "a1234567", "damage")
+    assert (row["n"], row["ids"], row["level"]) == (1, "a1234567", "damage")
 
 
 def test_uncertain_figures_are_notes(tmp_path: Path) -> None:
