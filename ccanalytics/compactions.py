@@ -128,71 +128,84 @@ def _listed(detail: object) -> tuple[list[str] | None, int | None]:
 
 def _kept(rows: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     """How many of the kept lines there are, and whether all that are named can be found."""
-    lines = (
-        entries.filter(pl.col("uuid").is_not_null())
-        .select("entry_id", "uuid", "type")
-        .join(members.select("entry_id", "session_id", "pos"), on="entry_id", how="left", validate="1:1")
-    )
-    lines = lines.sort("pos", maintain_order=True).unique(["session_id", "uuid"], keep="first", maintain_order=True)
+    lines = _named_lines(rows, entries, members)
     listed = (
         rows.select("entry_id", "session_id", uuid="kept_uuids")
         .explode("uuid")
         .drop_nulls("uuid")
         .join(lines.select("session_id", "uuid", "type"), on=["session_id", "uuid"], how="left", validate="m:1")
-    )
-    listed = listed.group_by("entry_id").agg(
-        n_listed=pl.col("type").is_in(["user", "assistant"]).sum().cast(pl.Int64), n_lost=pl.col("type").is_null().sum()
-    )
-    ends = rows.select("entry_id", "session_id", "segment_head_uuid", "segment_tail_uuid")
-    for end in ("head", "tail"):
-        at = lines.select("session_id", pl.col("uuid").alias(f"segment_{end}_uuid"), pl.col("pos").alias(f"{end}_pos"))
-        ends = ends.join(
-            at, on=["session_id", f"segment_{end}_uuid"], how="left", validate="m:1", maintain_order="left"
+        .group_by("entry_id")
+        .agg(
+            n_listed=pl.col("type").is_in(["user", "assistant"]).sum().cast(pl.Int64),
+            n_lost=pl.col("type").is_null().sum(),
         )
-    said = lines.filter(pl.col("type").is_in(["user", "assistant"])).sort("session_id", "pos")
-    ends = ends.with_columns(n_between=_count_between(ends, said))
-    asked = pl.col("segment_head_uuid").is_not_null() | pl.col("segment_tail_uuid").is_not_null()
+    )
+    ends = _segment_ends(rows, lines)
+    ends = ends.with_columns(n_between=_count_between(ends, entries, members))
     has_list = pl.col("kept_uuids").is_not_null()
-    return (
-        rows.select("entry_id", "kept_uuids")
-        .join(ends.drop("session_id"), on="entry_id", how="left", validate="1:1", maintain_order="left")
-        .join(listed, on="entry_id", how="left", validate="1:1", maintain_order="left")
-        .select(
-            "entry_id",
-            messages_kept=pl.when(has_list).then(pl.col("n_listed").fill_null(0))
-            .when(asked).then(pl.col("n_between").fill_null(0))
-            .otherwise(0),
-            segment=pl.when(has_list & (pl.col("kept_uuids").list.len() == 0)).then(pl.lit("empty"))
-            .when(has_list & (pl.col("n_lost") > 0)).then(pl.lit("dangling"))
-            .when(has_list).then(pl.lit("found"))
-            .when(~asked).then(pl.lit("none"))
-            .when(pl.col("head_pos").is_null() | pl.col("tail_pos").is_null()).then(pl.lit("dangling"))
-            .when(pl.col("head_pos") > pl.col("tail_pos")).then(pl.lit("dangling"))
-            .otherwise(pl.lit("found")),
-        )
+    asked = pl.col("segment_head_uuid").is_not_null() | pl.col("segment_tail_uuid").is_not_null()
+    return ends.join(listed, on="entry_id", how="left", validate="1:1", maintain_order="left").select(
+        "entry_id",
+        messages_kept=pl.when(has_list).then(pl.col("n_listed").fill_null(0))
+        .when(asked).then(pl.col("n_between").fill_null(0))
+        .otherwise(0),
+        segment=pl.when(has_list & (pl.col("kept_uuids").list.len() == 0)).then(pl.lit("empty"))
+        .when(has_list & (pl.col("n_lost") > 0)).then(pl.lit("dangling"))
+        .when(has_list).then(pl.lit("found"))
+        .when(~asked).then(pl.lit("none"))
+        .when((pl.col("head_pos") <= pl.col("tail_pos")).fill_null(False)).then(pl.lit("found"))
+        .otherwise(pl.lit("dangling")),
     )  # fmt: skip
 
 
-def _count_between(ends: pl.DataFrame, said: pl.DataFrame) -> pl.Series:
+def _named_lines(rows: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """The lines whose uuids the boundaries name, each once in its session."""
+    named = pl.concat([rows["kept_uuids"].explode(), rows["segment_head_uuid"], rows["segment_tail_uuid"]])
+    return (
+        entries.select("entry_id", "uuid", "type")
+        .filter(pl.col("uuid").is_in(named.drop_nulls().unique().implode()))
+        .join(members.select("entry_id", "session_id", "pos"), on="entry_id", how="left", validate="1:1")
+        .sort("pos", maintain_order=True)
+        .unique(["session_id", "uuid"], keep="first", maintain_order=True)
+    )
+
+
+def _segment_ends(rows: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    ends = rows.select("entry_id", "session_id", "kept_uuids", "segment_head_uuid", "segment_tail_uuid")
+    for end in ("head", "tail"):
+        name = f"segment_{end}_uuid"
+        at = lines.select("session_id", pl.col("uuid").alias(name), pl.col("pos").alias(f"{end}_pos"))
+        ends = ends.join(at, on=["session_id", name], how="left", validate="m:1", maintain_order="left")
+    return ends
+
+
+def _count_between(ends: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame) -> pl.Series:
     """Messages of the session from head to tail, both included; null where an end is missing."""
+    asked = ends.filter(pl.col("kept_uuids").is_null()).select("entry_id", "session_id", "head_pos", "tail_pos")
+    asked = asked.drop_nulls()
+    said = _messages(entries, members.join(asked, on="session_id", how="semi")).select("session_id", "pos")
     found = (
-        ends.select("entry_id", "session_id", "head_pos", "tail_pos")
-        .drop_nulls()
-        .join(said.select("session_id", "pos"), on="session_id", how="inner")
+        asked.join(said, on="session_id", how="inner")
         .filter(pl.col("pos").is_between("head_pos", "tail_pos"))
         .group_by("entry_id")
         .agg(n_between=pl.len().cast(pl.Int64))
     )
-    return ends.select("entry_id").join(found, on="entry_id", how="left", validate="1:1", maintain_order="left")[
-        "n_between"
-    ]
+    counted = ends.select("entry_id").join(found, on="entry_id", how="left", validate="1:1", maintain_order="left")
+    return counted["n_between"]
+
+
+def _messages(entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """Members that are user or assistant lines."""
+    said = entries.filter(pl.col("type").is_in(["user", "assistant"])).select("entry_id")
+    return members.join(said, on="entry_id", how="semi", maintain_order="left")
 
 
 def _messages_before(rows: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     """Messages of the thread since the boundary before."""
+    threads = rows.select("session_id").unique()
     said = (
-        members.select("entry_id", *RUN, "pos")
-        .join(entries.filter(pl.col("type").is_in(["user", "assistant"])).select("entry_id"), on="entry_id", how="semi")
+        _messages(entries, members.join(threads, on="session_id", how="semi", maintain_order="left"))
+        .select(*RUN, "pos")
         .sort("pos")
         .with_columns(said=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(RUN))
         .with_columns(thread=pl.struct(RUN).hash())

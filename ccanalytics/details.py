@@ -28,14 +28,21 @@ def read_details(details: pl.Series, facts: Mapping[str, Kind]) -> pl.DataFrame:
         null
     ]
     """
-    objects = parse_details(details)
+    below: dict[str, list[object]] = {"": parse_details(details)}
     columns = {}
     for path, kind in facts.items():
-        values = objects
-        for key in path.split("."):
-            values = [v.get(key) if isinstance(v, dict) else None for v in values]
-        columns[path] = pl.Series(path, [_as(v, kind) for v in values], dtype=_DTYPES[kind])
+        above, _, key = path.rpartition(".")
+        values = [v.get(key) if isinstance(v, dict) else None for v in _at(below, above)]
+        columns[path] = pl.Series(path, [None if v is None else _as(v, kind) for v in values], dtype=_DTYPES[kind])
     return pl.DataFrame(columns)
+
+
+def _at(below: dict[str, list[object]], path: str) -> list[object]:
+    """The values at a path, looked up once for all facts below it."""
+    if path not in below:
+        above, _, key = path.rpartition(".")
+        below[path] = [v.get(key) if isinstance(v, dict) else None for v in _at(below, above)]
+    return below[path]
 
 
 def parse_details(details: pl.Series) -> list[object]:

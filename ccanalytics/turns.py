@@ -20,7 +20,8 @@ def build_prompts(entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     Typed prompts of the main thread, and prompts queued while a turn ran, which stand on disk as an attachment alone.
     Tool results, notes of the program, echoes of commands, hooks and summaries are none.
     """
-    typed = (pl.col("type") == "user") & (pl.col("prompt_kind") == "typed")
+    by_program = pl.col("detail").str.contains('"promptSource":"system"', literal=True).fill_null(False)
+    typed = (pl.col("type") == "user") & (pl.col("prompt_kind") == "typed") & ~by_program
     queued = (pl.col("type") == "attachment") & (pl.col("subtype") == "queued_command")
     found = entries.filter((typed | queued) & ~pl.col("is_sidechain").fill_null(False)).join(
         members.select("entry_id", pl.col("session_id").alias("home"), "agent_id", "pos", "is_inherited"),

@@ -90,6 +90,12 @@ def test_ux03_lines_the_program_wrote_are_no_prompts(tmp_path: Path) -> None:
     assert turns["calls"].to_list() == [2, 1]
 
 
+def test_ux03_a_prompt_the_program_made_is_none(tmp_path: Path) -> None:
+    made = user("m1", "time to look again", promptSource="system", turnOrigin="scheduled_task")
+    turns = turns_of(tmp_path, user("u1", promptSource="typed"), assistant("a1"), made, assistant("a2"))
+    assert turns.select("uuid", "calls").rows() == [(uid("u1"), 2)]
+
+
 def test_ux02_command_echoes_are_no_prompts(tmp_path: Path) -> None:
     turns = turns_of(
         tmp_path,
