@@ -1,8 +1,9 @@
 """Message ids that stand for several answers: relays that answer every request under one id.
 
 An id from the API belongs to one answer. Some gateways reuse theirs, and then one id hides many requests. Lines are
-told apart by request id; without one, by the size of the prompt, which never changes within an answer. A side
-question repeats the parent's message under another request id, and stays with the parent.
+told apart by request id; without one, by the size of the prompt, which never changes within an answer, and (for ids
+not from the API) by file, unless uuid or time shows a copy. A side question repeats the parent's message under another
+request id, and stays with the parent.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 _PLACEHOLDER_TOKENS = 8
+_API_PREFIX = "msg_"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -53,6 +55,8 @@ def _suspects(
         prompt = prompt * _MIX + lines[column].to_numpy().astype(np.uint64)
     some_without = np.logical_or.reduceat(~has_request[order], starts)
     several |= some_without & _differs(prompt, hard, order, starts)
+    foreign = ~lines["key"].str.starts_with(_API_PREFIX).to_numpy()
+    several |= some_without & _differs(lines["file_id"].to_numpy().astype(np.uint64), foreign, order, starts)
     if not several.any():
         return order[:0]
     rows = order[np.repeat(several, np.diff(np.append(starts, len(order))))]
@@ -87,7 +91,7 @@ def _requests(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines with ``request``: what tells the answers under one id apart."""
     prompt = [pl.col(c) for c in _PROMPT]
     is_main = ~(pl.col("is_side") | pl.col("is_progress"))
-    lines = lines.with_columns(_soft().alias("is_soft"), is_main.alias("is_main"))
+    lines = _with_origin(lines).with_columns(_soft().alias("is_soft"), is_main.alias("is_main"))
     # A request seen on the main thread, or one that only agents show: but an agent's line with the parent's prompt
     # is the parent's message, told again under a request id of its own.
     on_main = pl.col("is_main").any().over("key", "request_id")
@@ -102,10 +106,25 @@ def _requests(lines: pl.DataFrame) -> pl.DataFrame:
     request = (
         pl.when("is_known").then("request_id")
         .otherwise(pl.coalesce(
-            "same_prompt", "request_id", pl.when(~pl.col("is_soft")).then(pl.concat_str(prompt, separator="-"))
+            "same_prompt",
+            "request_id",
+            pl.when(~pl.col("is_soft")).then(pl.concat_str(*prompt, "origin", separator="-")),
         ))
     )  # fmt: skip
     lines = lines.with_columns(request.alias("request")).sort("entry_id")
     near = pl.col("request").fill_null(strategy="backward").fill_null(strategy="forward").over("key", "file_id")
     lines = lines.with_columns(near).sort("claim")
     return lines.with_columns(pl.coalesce("request", pl.col("request").drop_nulls().first().over("key"), pl.lit("")))
+
+
+def _with_origin(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines in order of claim with ``origin``: the file they are copied from, else their own; 0 for ids of the API."""
+    by_uuid = pl.col("file_id").first().over("key", pl.coalesce("uuid", pl.col("claim").cast(pl.String)))
+    lines = lines.with_columns(by_uuid.alias("linked"))
+    at = pl.coalesce(pl.col("timestamp").dt.epoch("ms"), -1 - pl.col("claim"))
+    lines = lines.with_columns(pl.col("linked").first().over("key", at))
+    # One line that shows the copy is enough: a fork stamps its last line anew.
+    lines = lines.with_columns(pl.when(pl.col("linked") != pl.col("file_id")).then("linked").alias("linked"))
+    lines = lines.with_columns(pl.col("linked").drop_nulls().first().over("key", "file_id", *_PROMPT))
+    is_api = pl.col("key").str.starts_with(_API_PREFIX)
+    return lines.with_columns(origin=pl.when(is_api).then(0).otherwise(pl.coalesce("linked", "file_id")))

@@ -313,6 +313,23 @@ def test_a_relay_that_answers_everything_under_one_id_has_many_calls(tmp_path: P
     assert set(t.calls["message_id"]) == {"relay"}
 
 
+@pytest.mark.parametrize(
+    ("id", "second", "calls"),
+    [
+        ("ocgo", {"session": "s2", "start": 500}, 2),
+        ("ocgo", {"session": "s2", "start": 0}, 1),
+        ("msg_bdrk_1", {"session": "s2", "start": 500}, 1),
+    ],
+)
+def test_equal_answers_of_a_relay_are_two_unless_something_shows_a_copy(
+    tmp_path: Path, id: str, second: dict[str, Any], calls: int
+) -> None:
+    write_session(tmp_path, chain(answer("a1", id, requestId=DROP), answer("a2", id, requestId=DROP)))
+    again = chain(answer("b1", id, requestId=DROP), answer("b2", id, requestId=DROP, seconds=900), **second)
+    write_session(tmp_path, again, session="s2")
+    assert len(loaded(tmp_path).calls) == calls
+
+
 def test_one_message_id_under_two_requests_is_two_calls(tmp_path: Path) -> None:
     t = of(tmp_path, answer("a1", "m1", requestId="q1"), answer("a2", "m1", requestId="q2"))
     assert t.calls["output_tokens"].to_list() == [10, 10]
@@ -391,7 +408,7 @@ def test_the_first_time_counts_and_the_owners_place(tmp_path: Path) -> None:
 
 LINES = st.lists(
     st.tuples(
-        st.sampled_from(["m1", "m2", "m3", None]),
+        st.sampled_from(["msg_1", "msg_2", "msg_3", None]),
         st.sampled_from(["q1", None]),
         st.integers(0, 3),
         st.integers(0, 30),
@@ -409,7 +426,7 @@ def frames_of(lines: list[tuple[str | None, str | None, int, int, str, bool]]) -
         {
             "entry_id": n, "file_id": files.index(s), "line_no": n + 1, "type": "assistant", "uuid": f"u{n}",
             "session_id": s, "request_id": q, "message_id": m, "model": "claude-opus-5", "has_usage": True,
-            "input_tokens": 10 * (int(m[1]) if m else 9), "output_tokens": o + w,
+            "input_tokens": 10 * (int(m[-1]) if m else 9), "output_tokens": o + w,
             "stop_reason": "end_turn" if last else None,
         }
         for n, (m, q, o, w, s, last) in enumerate(lines)
