@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
 from . import graph
 from .edges import NO_TIME, Links, since
 from .graph import NONE, Rows
+from .resume.nodes import mixed
+from .resume.reading import compact_metadata
 from .schema.base import PROBLEMS
 
 MAX_NAMED = 40
@@ -17,7 +21,8 @@ MAX_NAMED = 40
 def link_problems(links: Links, files: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``problems`` for links that lead nowhere, in a circle, or to a name that is not unique.
 
-    Codes: ``missing_parent``, ``parent_in_other_file``, ``cycle``, ``duplicate_uuid``, ``foreign_session``. Each names
+    Codes: ``missing_parent``, ``parent_in_other_file``, ``cycle``, ``duplicate_uuid``, ``foreign_session``,
+    ``kept_messages_missing``. Each names
     the line, both ends and the time between them (for a missing end: since the entry before in the file).
     """
     rows = [
@@ -26,6 +31,7 @@ def link_problems(links: Links, files: pl.DataFrame) -> pl.DataFrame:
         _cycles(links),
         _duplicates(links),
         _foreign(links, files),
+        _kept(links),
     ]
     return PROBLEMS.conform(pl.concat([r for r in rows if r.height] or [PROBLEMS.empty()], how="diagonal_relaxed"))
 
@@ -120,3 +126,54 @@ def _foreign(links: Links, files: pl.DataFrame) -> pl.DataFrame:
     before = _before(links, rows)
     other = links.entries["uuid"].gather(pl.Series(before).set(pl.Series(before < 0), None))
     return _problem(links, rows, "foreign_session", other, _gap(links, rows, before), words)
+
+
+def _kept(links: Links) -> pl.DataFrame:
+    """Compact boundaries that say which messages were kept, where these are not to be found."""
+    detail = links.entries["detail"]
+    is_boundary = (links.entries["subtype"] == "compact_boundary").fill_null(False)
+    rows: list[int] = []
+    lacking: list[str | None] = []
+    words: list[str] = []
+    for row in is_boundary.arg_true().to_list():
+        meta = compact_metadata(detail[row]) if "preserved" in (detail[row] or "") else {}
+        found = _lacking(links, row, meta)
+        if found is not None:
+            rows.append(row)
+            lacking.append(found[0])
+            words.append(found[1])
+    at = np.array(rows, dtype=np.int64)
+    return _problem(
+        links,
+        at,
+        "kept_messages_missing",
+        pl.Series(lacking, dtype=pl.String),
+        np.full(len(at), NO_TIME, dtype=np.int64),
+        pl.Series(words, dtype=pl.String),
+    )
+
+
+def _lacking(links: Links, row: int, meta: dict[str, Any]) -> tuple[str | None, str] | None:
+    """The first kept message that is missing, and what that is; None when all are there."""
+    messages, segment = meta.get("preservedMessages"), meta.get("preservedSegment")
+    file = links.file[row : row + 1]
+    if isinstance(messages, dict) and isinstance(messages.get("uuids"), list):
+        for name in messages["uuids"]:
+            if not isinstance(name, str) or links.find(mixed(pl.Series([name]), file))[0] < 0:
+                return (name if isinstance(name, str) else None), "a kept message is not in the file; none are kept"
+        return None
+    if not isinstance(segment, dict):
+        return None
+    head, at = segment.get("headUuid"), segment.get("tailUuid")
+    ends = pl.Series([x if isinstance(x, str) else "" for x in (head, at)])
+    top, here = links.find(mixed(ends, np.repeat(file, 2))).tolist()
+    for name, place in ((at, here), (head, top)):
+        if place < 0:
+            return (name if isinstance(name, str) else None), "an end of the kept messages is not in the file"
+    seen = set[int]()
+    while here >= 0 and here not in seen:
+        if here == top:
+            return None
+        seen.add(here)
+        here = int(links.parent[here])
+    return head, "the kept messages do not lead from their last to their first; none are kept"
