@@ -1,0 +1,1 @@
+"""What an export is made of; see :mod:`ccanalytics.parquet`."""
