@@ -103,9 +103,8 @@ def test_a_choice_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Pa
 def _large(tmp_path: Path, size: int) -> cc.Transcripts:
     """A rewind to before a plain boundary in a file of exactly ``size`` bytes."""
     old = chain(user("u1"), assistant("a1"))
-    new = chain(
-        boundary("b"), compact_summary("s"), user("u2", parent="a1", seconds=120), assistant("a2", seconds=121), start=60
-    )  # fmt: skip
+    rewind = [user("u2", parent="a1", seconds=120), assistant("a2", seconds=121)]
+    new = chain(boundary("b"), compact_summary("s"), *rewind, start=60)
     bare = sum(len(dump(line)) + 1 for line in (*old, *new))
     filler = {"type": "file-history-snapshot", "messageId": "x", "pad": ""}
     filler["pad"] = "x" * (size - bare - len(dump(filler)) - 1)
