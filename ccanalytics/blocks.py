@@ -31,8 +31,9 @@ def shown(text: str, content: Content) -> str | None:
 class BlockColumns:
     """Cells of blocks as they come; columns when all have come."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content, *, only_counts: bool = False) -> None:
         self._content = content
+        self._only_counts = only_counts
         self._rows: list[int] = []
         self._numbers: list[int] = []
         self._cells: dict[str, list[Any]] = {name: [] for name in _CELLS}
@@ -61,21 +62,22 @@ class BlockColumns:
             for b in blocks
         ]
         kinds = [_KINDS.get(b.type) or _kind(b.type) for b in blocks]
+        if not self._only_counts:
+            self._add_facts(blocks, texts, kinds)
+            self._add_words(blocks, texts, kinds)
         cells = self._cells
-        self._add_facts(blocks, texts, kinds)
         cells["type"].extend([b.type for b in blocks])
         cells["kind"].extend(kinds)
-        cells["tool_use_id"].extend(
-            [
-                b.id if k == _CALL else b.tool_use_id if k >= _RESULT else None
-                for b, k in zip(blocks, kinds, strict=True)
-            ]
-        )
-        cells["tool_name"].extend([b.name if k == _CALL else None for b, k in zip(blocks, kinds, strict=True)])
-        cells["is_error"].extend([b.is_error is True for b in blocks])
         cells["n_chars"].extend(map(len, texts))
-        cells["n_bytes"].extend([len(b.input) for b in blocks])
         cells["is_blank"].extend([not t or t.isspace() for t in texts])
+
+    def _add_words(self, blocks: list[Block], texts: list[str], kinds: list[int]) -> None:
+        cells = self._cells
+        pairs = list(zip(blocks, kinds, strict=True))
+        cells["tool_use_id"].extend([b.id if k == _CALL else b.tool_use_id if k >= _RESULT else None for b, k in pairs])
+        cells["tool_name"].extend([b.name if k == _CALL else None for b, k in pairs])
+        cells["is_error"].extend([b.is_error is True for b in blocks])
+        cells["n_bytes"].extend([len(b.input) for b in blocks])
         cells["is_persisted"].extend([t.startswith(_PERSISTED) for t in texts])
         if self._content != "none":
             cells["text"].extend(

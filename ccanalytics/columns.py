@@ -31,7 +31,7 @@ from .facts import (
     user_facts,
 )
 from .schema.base import ENTRIES
-from .timestamps import parse_time, plain_times
+from .timestamps import BAD_TIME, read_times
 
 if TYPE_CHECKING:
     from .parse import Batch, Content, Problems
@@ -44,7 +44,7 @@ RAW_TYPES = DETAILED_TYPES | set(VALUE_KEYS) | {"system"}
 class Columns:
     """Cells of entries and their blocks as lines come; frames when all have come."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content, *, only_usage: bool = False) -> None:
         self.n_rows = 0
         self._content = content
         self._cells: dict[str, list[Any]] = {}
@@ -52,7 +52,7 @@ class Columns:
         self._rescued: list[int] = []
         self._hollow: list[int] = []
         self._messages, self._usages = _Spread(), _Spread()
-        self._blocks = BlockColumns(content)
+        self._blocks = BlockColumns(content, only_counts=only_usage)
 
     def add(self, batch: Batch) -> None:
         """Add the lines of a batch; what they hold can be dropped afterwards."""
@@ -151,7 +151,11 @@ class Columns:
             self._facts["value"][row] = shown(value, self._content) if kind in TEXT_VALUES else value
 
     def frames(self, first_row: int, problems: Problems) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The entries and the blocks, rows counted from ``first_row``; times that are none go to ``problems``."""
+        """The entries and the blocks, rows counted from ``first_row``; what is odd about them goes to ``problems``."""
+        return self.entries(first_row, problems), self._blocks.frame(first_row)
+
+    def entries(self, first_row: int, problems: Problems) -> pl.DataFrame:
+        """The entries alone."""
         n, dtypes, nulls = self.n_rows, ENTRIES.polars(), Nulls(self.n_rows)
         for i in self._hollow:
             self._note(i, first_row, problems, "odd_message", "a message that has nothing of a message in it")
@@ -160,27 +164,13 @@ class Columns:
         columns["part"] = pl.Series(cells.get("part", []), dtype=pl.Int64)
         columns["is_rescued"], columns["has_usage"] = _flags(n, self._rescued), _flags(n, self._usages.rows)
         columns |= self._messages.columns(n, nulls) | self._usages.columns(n, nulls) | self._blocks.per_entry(n)
-        columns["timestamp"], columns["timestamp_text"] = self._times(first_row, problems, nulls)
+        columns["timestamp"], columns["timestamp_text"], bad = read_times(cells.get("timestamp", []))
+        for i in bad:
+            self._note(i, first_row, problems, *BAD_TIME)
         for name in ENTRIES.names[2:]:
             if name not in columns:
                 columns[name] = nulls.column(cells.get(name, ()), dtypes[name])
-        entries = pl.DataFrame({name: columns[name] for name in ("row", "part", *ENTRIES.names[2:])})
-        return entries, self._blocks.frame(first_row)
-
-    def _times(self, first_row: int, problems: Problems, nulls: Nulls) -> tuple[pl.Series, pl.Series]:
-        texts: list[str | None] = self._cells.get("timestamp", [])
-        plain = plain_times(texts)
-        if plain is not None:
-            return plain, nulls.of(pl.String())
-        ms: list[int | None] = []
-        odd: list[str | None] = []
-        for i, text in enumerate(texts):
-            value, is_plain = parse_time(text) if text is not None else (None, True)
-            ms.append(value)
-            odd.append(None if is_plain or text is None else text[:80])
-            if value is None and text is not None:
-                self._note(i, first_row, problems, "bad_timestamp", "a timestamp that is no ISO 8601 time")
-        return pl.Series(ms, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")), nulls.column(odd, pl.String())
+        return pl.DataFrame({name: columns[name] for name in ("row", "part", *ENTRIES.names[2:])})
 
     def _note(self, i: int, first_row: int, problems: Problems, code: str, words: str) -> None:
         line_no, offset, part = (self._cells[k][i] for k in ("line_no", "byte_offset", "part"))

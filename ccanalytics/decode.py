@@ -290,7 +290,7 @@ class Input(Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(Line)
-decode_line: Callable[[bytes], Line] = _DECODER.decode
+decode_line: Callable[[bytes | memoryview], Line] = _DECODER.decode
 decode_lines: Callable[[bytes | memoryview], list[Line]] = _DECODER.decode_lines
 decode_input: Callable[[bytes | Raw], Input] = msgspec.json.Decoder(Input).decode
 

@@ -35,7 +35,7 @@ class Job(msgspec.Struct):
     """Pieces to be parsed together."""
 
     pieces: list[Piece]
-    content: Literal["none", "preview", "full"] = "none"
+    content: Literal["none", "preview", "full", "usage"] = "none"
 
 
 class Facts(msgspec.Struct, array_like=True):

@@ -13,7 +13,7 @@ from .assemble import Assembled, assemble
 from .errors import UsageError
 from .find import FoundFile, PathLike, find_files
 from .jobs import Job, Piece
-from .parse import Content
+from .parse import Content, Reading
 from .placing import find_folder_problems
 from .projects import is_project_wanted
 from .schema.base import PROBLEMS
@@ -102,7 +102,7 @@ def load(
 def read_files(
     found: Sequence[FoundFile],
     *,
-    content: Content = "none",
+    content: Reading = "none",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Assembled:
@@ -151,7 +151,7 @@ def _line_ends(file: FoundFile) -> list[int]:
 
 
 def _group(
-    pieces: list[Piece], owners: list[int], found: Sequence[FoundFile], content: Content
+    pieces: list[Piece], owners: list[int], found: Sequence[FoundFile], content: Reading
 ) -> tuple[list[Job], list[list[int]]]:
     jobs: list[Job] = []
     groups: list[list[int]] = []

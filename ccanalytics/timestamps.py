@@ -18,6 +18,25 @@ _DIGITS = [i for i, c in enumerate(_MODEL) if c == 48]
 _NONE = "1970-01-01T00:00:00.000Z"
 
 
+BAD_TIME = ("bad_timestamp", "a timestamp that is no ISO 8601 time")
+
+
+def read_times(texts: Sequence[str | None]) -> tuple[pl.Series, pl.Series, list[int]]:
+    """Times, the text of those written another way than usual (else null), and which ones are no time at all."""
+    plain = plain_times(texts)
+    if plain is not None:
+        empty = pl.Series([None], dtype=pl.String)
+        return plain, empty.new_from_index(0, len(texts)) if texts else empty.clear(), []
+    ms: list[int | None] = []
+    odd: list[str | None] = []
+    for text in texts:
+        value, is_plain = parse_time(text) if text is not None else (None, True)
+        ms.append(value)
+        odd.append(None if is_plain or text is None else text[:80])
+    bad = [i for i, (text, value) in enumerate(zip(texts, ms, strict=True)) if text is not None and value is None]
+    return pl.Series(ms, dtype=pl.Int64).cast(_TS), pl.Series(odd, dtype=pl.String), bad
+
+
 def plain_times(texts: Sequence[str | None]) -> pl.Series | None:
     """The times of texts that are all null or ``YYYY-MM-DDTHH:MM:SS.mmmZ``; None when one is neither."""
     n = len(texts)
