@@ -279,6 +279,7 @@ class _Workshop:
     def __init__(self, path: Path, *, is_main: bool) -> None:
         self.is_main = is_main
         self._path = path
+        self._seen: dict[bytes, Counts] = {}
 
     def __enter__(self) -> _Workshop:
         self._root = Path(tempfile.mkdtemp(prefix="ccanalytics-repair-"))
@@ -290,6 +291,11 @@ class _Workshop:
         shutil.rmtree(self._root, ignore_errors=True)
 
     def counts(self, data: bytes, elsewhere: frozenset[str]) -> Counts:
+        if data not in self._seen:
+            self._seen[data] = self._count(data, elsewhere)
+        return self._seen[data]
+
+    def _count(self, data: bytes, elsewhere: frozenset[str]) -> Counts:
         lines = read_lines(data)
         links = Links.read(lines, [])
         return Counts(
