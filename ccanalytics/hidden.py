@@ -19,7 +19,7 @@ from __future__ import annotations
 import polars as pl
 
 from .claude_code_cost import version_key
-from .prices import Overrides, PriceTable, load_prices
+from .prices import PriceTable
 
 EVIDENCE = (
     "n_compactions", "compacted_tokens", "summary_chars", "n_searches", "n_hooks", "n_titles", "n_prompts", "n_shells",
@@ -102,10 +102,10 @@ def bounds(
     model: str | None,
     version: str | None,
     partial_chars: int,
-    prices: Overrides | PriceTable | None = None,
+    prices: PriceTable,
 ) -> dict[str, tuple[float, float]]:
     """Lower and upper estimate in USD of each kind of hidden spend a session has signs of; see the module."""
-    cards = load_prices(prices).find(model or "")
+    cards = prices.find(model or "")
     if not cards:
         return {}
     card = cards[0]

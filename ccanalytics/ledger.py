@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from .advisors import advisor_iterations
+from .policies import price_calls
 from .schema.money import LEDGER, TOKENS
 from .usage_lines import Usage, read_usage
 
@@ -41,11 +42,19 @@ def ledger_of(usage: Usage) -> pl.DataFrame:
     )
     rows = pl.concat([counted, uncounted], how="diagonal_relaxed").select(
         "entry_id", "file_id", "line_no", "message_id", "request_id", "model", "timestamp", "role", "is_kept", "rule",
-        *(c.name for c in TOKENS), "web_search_requests", "iterations",
+        *(c.name for c in TOKENS), "web_search_requests", "iterations", "speed", "service_tier", "inference_geo",
         iteration_no=pl.lit(0), session_id="home_session_id", agent_id="home_agent_id", call_id="key",
     )  # fmt: skip
     rows = pl.concat([rows.drop("iterations"), *_advisor_rows(rows)], how="diagonal_relaxed")
+    rows = rows.with_columns(_cost_alone(rows)).drop("speed", "service_tier", "inference_geo")
     return LEDGER.conform(rows).sort("entry_id", "iteration_no")
+
+
+def _cost_alone(rows: pl.DataFrame) -> pl.Series:
+    """What each row would cost as a request of its own; null for lines of no request."""
+    columns = {"first_at": pl.col("timestamp"), "source": pl.lit("transcript"), "recorded_cost_usd": pl.lit(None)}
+    costs = price_calls(rows.with_columns(**columns), "list")["cost_usd"]
+    return costs.set(rows["call_id"].is_null(), None)
 
 
 def _judged(usage: Usage) -> pl.DataFrame:
@@ -105,6 +114,7 @@ def _advisor_rows(rows: pl.DataFrame) -> list[pl.DataFrame]:
         kept[place].drop("iterations").with_columns(
             *advisors.get_columns(),
             web_search_requests=pl.lit(0, dtype=pl.Int64),
+            speed=pl.lit(None, dtype=pl.String),
             role=pl.lit("advisor"),
             rule=pl.lit("advisor_iteration"),
         )

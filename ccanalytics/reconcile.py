@@ -10,7 +10,7 @@ import polars as pl
 from .hidden import HIDDEN_CAUSES, bounds, build_evidence, cut_characters
 from .models import canonical_model, named_model
 from .policies import price_calls
-from .prices import Overrides, PriceTable
+from .prices import Overrides, PriceTable, load_prices
 from .records import TOKEN_FIELDS, Record, cost_states, last_costs
 from .schema.money import CAUSES, REPORTS
 
@@ -44,6 +44,7 @@ def build_reconciliation(
     prices
         The user's price cards, for the bounds and ``list_cost_usd``.
     """
+    prices = load_prices(prices)
     if records is None:
         # A session's last word counts; its own lines come before the project's last-session note.
         records = [*last_costs(files["root"].drop_nulls().unique(maintain_order=True)), *cost_states(entries, files)]
@@ -94,7 +95,7 @@ def _reconciled(
     record: Record | None,
     carried: dict[str, float],
     chars: dict[str, int],
-    prices: Overrides | PriceTable | None,
+    prices: PriceTable,
 ) -> dict[str, object]:
     """The row of one session."""
     session = str(facts["session_id"])

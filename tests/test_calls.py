@@ -184,6 +184,12 @@ def test_nothing_comes_of_nothing() -> None:
     assert build_ledger(ENTRIES.empty(), FILES.empty()).equals(LEDGER.empty())
 
 
+def test_the_ledger_says_what_naive_counting_would_charge(tmp_path: Path) -> None:
+    t = of(tmp_path, *(assistant(f"a{n}", message_id="m1", usage=usage(output=1000)) for n in range(3)))
+    assert t.ledger["cost_usd"].sum() == pytest.approx(3 * t.calls["cost_usd"].sum())
+    assert t.ledger.filter("is_kept")["cost_usd"].sum() == t.calls["cost_usd"].sum()
+
+
 def test_each_count_is_the_largest_any_line_shows(tmp_path: Path) -> None:
     t = of(tmp_path, answer("a1", input=7, read=0, output=3), answer("a2", input=0, read=900, output=50))
     [call] = t.calls.to_dicts()

@@ -185,6 +185,15 @@ def claude_codes_total(expected: dict[str, Any], name: str) -> float:
     return math.fsum(last.values())
 
 
+@pytest.mark.parametrize("name", [n for n in case_names("zoo") if n.split("/")[0] in ("2.1.300", "2.1.332")])
+def test_every_recorded_total_is_explained(name: str) -> None:
+    for row in loaded("zoo", name).reconcile().to_dicts():
+        assert row["recorded_in"] == "cost-state"
+        causes = math.fsum(row[f"{c}_usd"] for c in CAUSES)
+        assert row["transcript_cost_usd"] + causes == pytest.approx(row["recorded_cost_usd"], rel=1e-9)
+        assert row["unexplained_usd"] == 0
+
+
 def test_reconcile_has_its_declared_columns() -> None:
     frame = loaded("cost", "fork-once").reconcile()
     assert frame.schema == REPORTS["reconciliation"].polars()

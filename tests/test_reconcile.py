@@ -119,6 +119,19 @@ def test_requests_after_the_last_record_are_not_in_it(tmp_path: Path) -> None:
     assert row["best_estimate_usd"] == pytest.approx(0.03)
 
 
+def test_a_fork_of_a_fork_carries_over_what_its_own_parent_had_spent(tmp_path: Path) -> None:
+    first = answer("a1")
+    second = answer("b1", seconds=20)
+    write_session(tmp_path, chain(first, state(0.015, start=7), answer("a2", seconds=90), state(0.030, start=7)))
+    fork = chain(user("fu", seconds=19), first, second, session="f1")
+    write_session(tmp_path, [*fork, state(0.030, start=7, session="f1")], session="f1")
+    again = chain(user("gu", seconds=39), first, second, answer("c1", seconds=40), session="f2")
+    write_session(tmp_path, [*again, state(0.045, start=7, session="f2")], session="f2")
+    assert causes(reconciled(tmp_path)) == {}
+    assert causes(reconciled(tmp_path, "f1")) == {"fork_trunks": 0.015}
+    assert causes(reconciled(tmp_path, "f2")) == {"fork_trunks": 0.030}
+
+
 def test_costs_written_on_the_lines_are_shown_beside_ours(tmp_path: Path) -> None:
     write_session(tmp_path, chain(answer("a1", costUSD=0.5), answer("a2", costUSD=0.0), version="1.0.5"))
     row = reconciled(tmp_path)

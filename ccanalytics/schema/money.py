@@ -70,6 +70,7 @@ LEDGER = Table(
         C("rule", "str", "the rule that decided", values=RULES),
         *TOKENS,
         C("web_search_requests", "i64", "billed searches", "usage.server_tool_use.web_search_requests", "requests"),
+        C("cost_usd", "f64", "what the line would cost if it were a request of its own, at list prices", unit="USD"),
     ),
 )
 
