@@ -141,9 +141,14 @@ def load_prices(overrides: Overrides | PriceTable | None = None) -> PriceTable:
     return replace(packaged, cards=cards, bedrock_regional_factor=factors[0] if factors else 1.0)
 
 
-def _read_fetched() -> tuple[Card, ...]:
-    from .refresh import refreshed_file
+def refreshed_file() -> Path:
+    """Where a fetched table is kept: ``prices-fetched.json`` in the platform's data directory of ccanalytics."""
+    from platformdirs import user_data_path
 
+    return user_data_path("ccanalytics", appauthor=False) / "prices-fetched.json"
+
+
+def _read_fetched() -> tuple[Card, ...]:
     file = refreshed_file()
     return _read_fetched_file(str(file), file.stat().st_mtime_ns) if file.is_file() else ()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
 
 from .errors import ReadError, UsageError
+from .prices import refreshed_file
 
 PUBLIC_PRICES = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
 _MAX_BYTES = 32 << 20
@@ -36,7 +36,7 @@ def refresh_prices(url: str = PUBLIC_PRICES, *, opener: Opener | None = None, pa
     opener
         Called with the URL, returns the bytes; default: ``urllib``.
     path
-        Where to keep it; default: :func:`refreshed_file`.
+        Where to keep it; default: :func:`ccanalytics.prices.refreshed_file`.
 
     Returns
     -------
@@ -60,13 +60,6 @@ def refresh_prices(url: str = PUBLIC_PRICES, *, opener: Opener | None = None, pa
         file.write(orjson.dumps({"source": url, "cards": cards}, option=orjson.OPT_INDENT_2))
     Path(file.name).replace(target)
     return target
-
-
-def refreshed_file() -> Path:
-    """Where a fetched table is kept: ``prices-fetched.json`` in the platform's data directory of ccanalytics."""
-    from platformdirs import user_data_path
-
-    return user_data_path("ccanalytics", appauthor=False) / "prices-fetched.json"
 
 
 def cards_of(body: bytes) -> list[dict[str, object]]:
@@ -111,6 +104,8 @@ def _per_million(value: object) -> float | None:
 def _fetch(url: str) -> bytes:
     if not url.startswith("https://"):
         raise UsageError(f"prices are fetched over https only, not from {url!r}", url=url)
+    import urllib.request
+
     with urllib.request.urlopen(url, timeout=30) as reply:
         body: bytes = reply.read(_MAX_BYTES)
     return body

@@ -11,8 +11,8 @@ import pytest
 import ccanalytics as cc
 from ccanalytics.errors import NotFoundError, ReadError, UsageError
 from ccanalytics.models import canonical_model, named_model
-from ccanalytics.prices import PRICES_VARIABLE, load_prices
-from ccanalytics.refresh import cards_of, refresh_prices, refreshed_file
+from ccanalytics.prices import PRICES_VARIABLE, load_prices, refreshed_file
+from ccanalytics.refresh import cards_of, refresh_prices
 from ccanalytics.schema.money import PRICES
 
 
