@@ -187,7 +187,9 @@ def _main_lines(entries: pl.DataFrame, members: pl.DataFrame, entry_turns: pl.Da
         .select("entry_id", "session_id", "pos")
         .join(entry_turns, on="entry_id", how="left", validate="1:1", maintain_order="left")
         .join(
-            entries.select("entry_id", "type", "subtype", "timestamp", "prompt_kind", "model"),
+            entries.select(
+                "entry_id", "type", "subtype", "timestamp", "prompt_kind", "model", "is_api_error_message"
+            ),
             on="entry_id", how="left", validate="1:1", maintain_order="left",
         )
         .filter(pl.col("type").is_in(["user", "assistant", "system", "attachment", "progress"]))
@@ -197,19 +199,30 @@ def _main_lines(entries: pl.DataFrame, members: pl.DataFrame, entry_turns: pl.Da
 
 def _spans(lines: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
     reply = (pl.col("type") == "assistant") & (pl.col("model") != "<synthetic>").fill_null(True)
+    work = reply | _is_work()
     ends = lines.group_by(TURN).agg(
         pl.col("timestamp").filter(reply).min().alias("first_reply_at"),
-        pl.col("timestamp").max().alias("ended_at"),
+        pl.col("timestamp").filter(work).max().alias("ended_at"),
         pl.len().cast(pl.Int64).alias("n_entries"),
         (pl.col("prompt_kind") == "interrupt").any().alias("is_interrupted"),
     )
-    active = active_ms(lines, by=TURN)
+    active = active_ms(lines.filter(work), by=TURN)
     told = lines.filter(pl.col("subtype") == "turn_duration").join(
         entries.select("entry_id", "detail"), on="entry_id", how="left", validate="1:1", maintain_order="left"
     )
     told = told.with_columns(read_details(told["detail"], {"durationMs": "i64"})["durationMs"])
     told = told.group_by(TURN).agg(pl.col("durationMs").sum().alias("reported_duration_ms"))
     return ends.join(active, on=TURN, how="left", validate="1:1").join(told, on=TURN, how="left", validate="1:1")
+
+
+def _is_work() -> pl.Expr:
+    """Lines of the work on a prompt; echoes of commands and notes for the next prompt can come days later."""
+    asked = ["typed", "tool_result", "interrupt", "task_notification", "teammate"]
+    failed = (pl.col("type") == "assistant") & pl.col("is_api_error_message").fill_null(False)
+    told = pl.col("prompt_kind").is_in(asked) | pl.col("subtype").is_in(
+        ["turn_duration", "queued_command", "api_error"]
+    )
+    return told.fill_null(False) | failed | (pl.col("type") == "progress")
 
 
 def _counts(tools: pl.DataFrame, links: pl.DataFrame, entry_turns: pl.DataFrame) -> pl.DataFrame:

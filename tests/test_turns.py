@@ -137,6 +137,22 @@ def test_active_time_counts_a_long_gap_only_up_to_five_minutes(tmp_path: Path) -
     assert (turn["duration_ms"], turn["active_ms"]) == (3_660_000, 360_000)
 
 
+def test_a_turn_ends_with_its_work_and_not_with_what_is_noted_days_later(tmp_path: Path) -> None:
+    late = 90_000
+    turns = turns_of(
+        tmp_path,
+        user("u1", seconds=0),
+        assistant("a1", seconds=40),
+        user("c1", "<command-name>/cost</command-name>", seconds=late),
+        user("c2", "<local-command-stdout>…</local-command-stdout>", seconds=late + 1),
+        attachment("x1", "date", seconds=late + 2),
+        assistant("n1", "No response requested.", model="<synthetic>", seconds=late + 3),
+        user("u2", seconds=late + 4),
+        assistant("a2", seconds=late + 5),
+    )
+    assert turns.select("duration_ms", "active_ms", "n_entries").rows() == [(40_000, 40_000, 6), (1000, 1000, 2)]
+
+
 def test_requests_before_any_prompt_are_turn_zero(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, assistant("a0"), user("u1"), assistant("a1"))
     assert turns.select("turn_no", pl.col("kind").cast(pl.String), "calls").rows() == [

@@ -177,7 +177,7 @@ TURNS = Table(
         C("prompt", "str", "the prompt, by content=", is_text=True),
         C("started_at", "ts", "when it was written"),
         C("first_reply_at", "ts", "first answer line"),
-        C("ended_at", "ts", "last line of the main thread before the next prompt"),
+        C("ended_at", "ts", "last line of the main thread that belongs to the work on the prompt"),
         C("time_to_reply_ms", "i64", "from prompt to first answer line", unit="ms"),
         C("duration_ms", "i64", "from prompt to ended_at", unit="ms"),
         C("active_ms", "i64", "the same, each gap counted up to five minutes", unit="ms"),
