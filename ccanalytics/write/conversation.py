@@ -63,6 +63,7 @@ class Conversation:
         self._guard = threading.RLock()
         self._callers: dict[str, str] = {}
         self._prompt_id: str | None = None
+        self._has_written = False
 
     @property
     def session_id(self) -> str:
@@ -185,12 +186,16 @@ class Conversation:
             raise UsageError("an entry needs a 'type' (user, assistant, custom-title …)", got=sorted(entry))
         if entry["type"] in TRANSCRIPT_TYPES:
             return self._write([dict(entry)])
-        return self._queue.put(self.path, encode({**entry, "sessionId": entry.get("sessionId", self.session_id)}))
+        return self._put(encode({**entry, "sessionId": entry.get("sessionId", self.session_id)}))
 
     def _write(self, entries: list[Json]) -> Receipt:
         with self._guard:
             whole = [self._complete(entry) for entry in entries]
-            return self._queue.put(self.path, b"".join(map(encode, whole)), tuple(str(e["uuid"]) for e in whole))
+            return self._put(b"".join(map(encode, whole)), tuple(str(e["uuid"]) for e in whole))
+
+    def _put(self, lines: bytes, uuids: tuple[str, ...] = ()) -> Receipt:
+        self._has_written = True
+        return self._queue.put(self.path, lines, uuids)
 
     def _complete(self, entry: Json) -> Json:
         """The entry with its envelope, keys in the order Claude Code writes them (byte scanners rely on it)."""

@@ -131,6 +131,7 @@ def doctor(
             _unfinished(t, moment),
             _resume(t),
             _unanswered(t, moment),
+            _repeated(t),
             _unlinked(t),
             _numbers(t),
             retention_findings(t.files, moment),
@@ -271,6 +272,13 @@ def _unanswered(t: Transcripts, now: datetime) -> pl.DataFrame:
     counted = _counted(placed, pl.lit("unanswered_call"))
     timed = counted.join(last, on="file_id", how="left", validate="m:1", maintain_order="left")
     return timed.with_columns(_is_running(pl.col("last_at"), now).alias("is_running")).drop("last_at")
+
+
+def _repeated(t: Transcripts) -> pl.DataFrame:
+    """Calls with more than one result."""
+    places = t.entries.select("entry_id", "file_id", "line_no")
+    calls = t.tools.filter(pl.col("n_results") > 1).select("entry_id", uuid="tool_use_id")
+    return _counted(calls.join(places, on="entry_id", how="inner", validate="m:1"), pl.lit("repeated_result"))
 
 
 def _unlinked(t: Transcripts) -> pl.DataFrame:

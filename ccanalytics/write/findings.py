@@ -88,6 +88,12 @@ _MEANINGS: dict[str, tuple[str, str, str, str | None]] = {
         "calls have no result; Claude Code makes one up or leaves the answer out",
         REPAIR,
     ),
+    "repeated_result": (
+        "damage",
+        "resume",
+        "calls have several results; Claude Code sends one and leaves out the others",
+        None,
+    ),
     "unlinked_agent": (
         "damage",
         "numbers",

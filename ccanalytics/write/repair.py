@@ -333,6 +333,9 @@ def _write(mended: _Mended, *, clock: Callable[[], datetime] = lambda: datetime.
             f"{path} changed while it was mended and is as it was; close the session that writes to it", path=str(path)
         )
     replace_file(path, [mended.data])
+    if path.read_bytes() != mended.data:
+        replace_file(path, [mended.old])
+        raise WriteError(f"{path} did not read back as it was written; the original was put back", path=str(path))
     # The time of the file decides which session --continue takes and when it is deleted: mending is not using.
     os.utime(path, ns=(mended.stat.st_atime_ns, mended.stat.st_mtime_ns))
     done = FileRepair(path, result.steps, result.left, result.before, result.after, backup)

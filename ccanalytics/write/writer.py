@@ -234,7 +234,7 @@ class TranscriptWriter(Conversation):
             copies.append(copy)
             self._follow(copy)
         if copies:
-            self._queue.put(self.path, b"".join(map(encode, copies)), tuple(c["uuid"] for c in copies))
+            self._put(b"".join(map(encode, copies)), tuple(c["uuid"] for c in copies))
 
     def remove(self, uuid: str, *, reparent: bool = False) -> Removal:
         """Take a written line out of the file again (see `remove_entry`); what is queued is written first."""
@@ -253,7 +253,8 @@ class TranscriptWriter(Conversation):
         """Write the metadata lines again at the end of the file, then everything queued. Closing twice does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self._write_tail()
+            if self._has_written:
+                self._write_tail()
         self.flush()
 
     def _write_tail(self) -> None:
@@ -263,7 +264,7 @@ class TranscriptWriter(Conversation):
                 continue
             if kind == "last-prompt":
                 entry = {**entry, "leafUuid": self.last_uuid}
-            self._queue.put(self.path, encode({**entry, "sessionId": self.session_id}))
+            self._put(encode({**entry, "sessionId": self.session_id}))
 
     def __enter__(self) -> TranscriptWriter:
         return self

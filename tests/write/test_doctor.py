@@ -125,6 +125,44 @@ def test_ch22_foreign_lines_are_named_with_the_file_they_lie_in(tmp_path: Path) 
     assert found["parent_in_other_file"]["n"] == 1
 
 
+def test_ch17_two_results_for_one_call_are_named(tmp_path: Path) -> None:
+    results = [build.tool_result("r1", "t1", "partial"), build.tool_result("r2", "t1", "full")]
+    build.write_session(tmp_path, build.chain(build.user("u"), build.tool_use("a", call="t1"), *results))
+    assert findings(tmp_path)["repeated_result"]["ids"] == "toolu_t1"
+
+
+def test_ch18_ids_that_start_anew_every_turn_are_no_repeated_results(tmp_path: Path) -> None:
+    lines = []
+    for n in range(3):
+        lines += [build.user(f"u{n}"), build.tool_use(f"a{n}", call="c0"), build.tool_result(f"r{n}", "c0")]
+    build.write_session(tmp_path, build.chain(*lines))
+    assert damage(doctor(tmp_path, now=LATER)) == set()
+
+
+def test_pa09_a_message_of_one_key_per_character_is_named(tmp_path: Path) -> None:
+    odd = build.assistant("a") | {"message": {**{str(n): c for n, c in enumerate("{x}" * 50)}, "content": []}}
+    build.write_session(tmp_path, build.chain(build.user("u"), odd))
+    assert findings(tmp_path)["odd_message"]["n"] == 1
+
+
+def test_pa10_unknown_types_are_no_damage(tmp_path: Path) -> None:
+    build.write_session(
+        tmp_path, build.chain(build.user("u"), build.meta("zz-latch"), build.meta("mode", mode="normal"))
+    )
+    assert doctor(tmp_path, now=LATER).is_healthy
+
+
+def test_pa19_lines_that_were_never_written_are_a_gap_and_nothing_is_made_up(tmp_path: Path) -> None:
+    (thought,) = build.chain(build.assistant("a", [build.thinking("hm")]))
+    (asked,) = build.chain(build.user("u"), start=60)
+    path = build.write_session(
+        tmp_path, [thought, build.meta("file-history-snapshot"), asked | {"parentUuid": "ghost"}]
+    )
+    before = path.read_bytes()
+    assert findings(tmp_path)["missing_parent"]["n"] == 1
+    assert path.read_bytes() == before
+
+
 def test_pa03_nul_bytes_are_counted_by_line(tmp_path: Path) -> None:
     lines = [build.dump(line) for line in build.chain(*(build.user(f"u{n}") for n in range(4)))]
     build.write_session(tmp_path, [lines[0], b"\0" * 300, lines[1] + b"\0" * 9000, b"\0" * 9 + lines[2], lines[3]])

@@ -175,6 +175,15 @@ def test_a_session_that_exists_is_continued(tmp_path: Path) -> None:
     assert read(writer.path)[-1]["customTitle"] == "Garden"
 
 
+def test_opening_and_closing_writes_nothing(tmp_path: Path) -> None:
+    with make(tmp_path) as writer:
+        writer.set_title("Garden")
+    before = writer.path.read_bytes()
+    with make(tmp_path):
+        pass
+    assert writer.path.read_bytes() == before
+
+
 def test_agents_have_files_of_their_own_with_a_meta_file(tmp_path: Path) -> None:
     with make(tmp_path) as writer:
         launched = writer.assistant(answer(call("t1", "Agent")))
