@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 _FAMILY = r"(?:opus|sonnet|haiku|fable|mythos)"
 _PROVIDER = re.compile(r"^(?:.*[/:.]|(?:databricks|bedrock|vertex|azure|anthropic)-)?(?=claude-)", re.DOTALL)
@@ -14,7 +14,7 @@ _OLD = re.compile(rf"claude-(\d{{1,2}})(?:[-.](\d{{1,2}}))?-({_FAMILY})({_TAIL})
 _OLDEST = re.compile(rf"claude-(instant-1|2)(?:[-.](\d))?({_TAIL})")
 
 
-@cache
+@lru_cache(4096)
 def canonical_model(model: str) -> str | None:
     """The canonical name of a model id, or None where the id is not a Claude model's.
 
@@ -33,7 +33,7 @@ def canonical_model(model: str) -> str | None:
     return _spell(_NEW.fullmatch(name), _OLD.fullmatch(name), _OLDEST.fullmatch(name))
 
 
-@cache
+@lru_cache(4096)
 def named_model(model: str) -> str | None:
     """The canonical name found anywhere inside an id, as Claude Code itself looks for it; None where there is none."""
     name = model.strip().lower()

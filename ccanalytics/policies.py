@@ -77,6 +77,8 @@ def _pick_by_time(calls: pl.DataFrame, prices: PriceTable) -> Picked:
     index = np.full(len(calls), -1, dtype=np.int64)
     for code, name in enumerate(names):
         found = prices.find(name)
+        if not found:
+            continue
         rows = np.flatnonzero(codes == code)
         # Later cards first, so that the best one that covers the time has the last word.
         for card in reversed(found):

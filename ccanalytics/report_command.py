@@ -137,6 +137,8 @@ def _notes(t: Transcripts, args: argparse.Namespace, totals: dict[str, Any], opt
         notes.append(
             f"{totals['partial_calls']:,} calls have no final output count on disk: their cost is a lower bound"
         )
+    if "block" in key_names(args.by):
+        notes.append("five-hour blocks are an estimate: the service keeps its windows for all clients together")
     n_problems = len(t.read_problems)
     if n_problems:
         notes.append(f"{n_problems:,} places could not be read; ccanalytics doctor says what they are")
