@@ -209,6 +209,11 @@ def take_line(session: Session, bridge: dict[str, str | None], raw: dict[str, An
         session.hint = None
 
 
+def is_there(value: object) -> bool:
+    """Truth as JavaScript has it: an empty object is something."""
+    return isinstance(value, (dict, list)) or bool(value)
+
+
 def _is_boundary_line(line: bytes) -> dict[str, Any] | None:
     if b"compact_boundary" not in line:
         return None
@@ -230,7 +235,7 @@ def large_lines_332(lines: list[bytes]) -> list[bytes]:
             continue
         meta = found.get("compactMetadata")
         meta = meta if isinstance(meta, dict) else {}
-        if not meta.get("preservedSegment") and not meta.get("preservedMessages"):
+        if not is_there(meta.get("preservedSegment")) and not is_there(meta.get("preservedMessages")):
             start = no
     return lines[start:]
 
@@ -245,7 +250,7 @@ def large_lines_88(lines: list[bytes]) -> list[bytes]:
         if found is None:
             continue
         meta = found.get("compactMetadata")
-        if isinstance(meta, dict) and meta.get("preservedSegment"):
+        if isinstance(meta, dict) and is_there(meta.get("preservedSegment")):
             segment = True
         else:
             start, segment = no, False
@@ -726,12 +731,12 @@ def compact_88(session: Session) -> None:
         found = meta.get("preservedSegment") if isinstance(meta, dict) else None
         return found if isinstance(found, dict) else None
 
-    if not any(segment_of(e) for e in boundaries):
+    if all(segment_of(e) is None for e in boundaries):
         return
     last = boundaries[-1]
     segment = segment_of(last)
     kept: list[str] = []
-    if segment:
+    if segment is not None:
         found = walk_segment(entries, segment)
         if found is None:
             return

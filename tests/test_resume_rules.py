@@ -11,8 +11,7 @@ import pytest
 import ccanalytics as cc
 from ccanalytics.cli import run
 from ccanalytics.errors import NotFoundError, NothingToResumeError, UsageError
-from ccanalytics.resume.large import lines_of_large_file
-from ccanalytics.resume.reading import LARGE_BYTES
+from ccanalytics.resume.large import LARGE_BYTES, lines_of_large_file
 from tests.build import (
     Line,
     assistant,

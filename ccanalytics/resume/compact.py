@@ -10,6 +10,7 @@ import polars as pl
 
 from ccanalytics.graph import NONE
 
+from .large import is_there
 from .nodes import UNKNOWN, Nodes, Rules, mixed
 from .reading import compact_metadata
 
@@ -86,17 +87,18 @@ def _keep_332(nodes: Nodes, file: int, boundary: int, detail: str | None) -> Kep
 
 def _keep_88(nodes: Nodes, file: int, boundaries: list[tuple[int, str | None]]) -> Kept | None:
     segments = [compact_metadata(d).get("preservedSegment") if d and "preserved" in d else None for _, d in boundaries]
-    if not any(isinstance(s, dict) and s for s in segments):
+    if not any(map(is_there, segments)):
         return None
     last, segment = boundaries[-1][0], segments[-1]
     kept: list[int] = []
     anchor_row = NONE
-    if isinstance(segment, dict) and segment:
-        walked = _walk_segment(nodes, file, segment)
+    if is_there(segment):
+        names = segment if isinstance(segment, dict) else {}
+        walked = _walk_segment(nodes, file, names)
         if walked is None:
             return None
         kept = walked
-        anchor_row = _relink(nodes, file, kept[:1], segment.get("anchorUuid"), SEGMENT, last=kept[-1])
+        anchor_row = _relink(nodes, file, kept[:1], names.get("anchorUuid"), SEGMENT, last=kept[-1])
     gone = _prune(nodes, file, last, kept)
     rows = np.arange(nodes.starts[file], nodes.starts[file + 1])
     parent = nodes.parent[rows]

@@ -7,6 +7,7 @@ import re
 import orjson
 
 LARGE_BYTES = 5 * 1024 * 1024
+"""A file of more bytes than this is not read whole (5 242 880 is, 5 242 881 is not)."""
 _NOTICED = 256
 """A boundary is noticed only if its subtype begins within so many bytes of its line."""
 _MARK = b'"compact_boundary"'
@@ -40,7 +41,7 @@ def _noticed_boundary(lines: list[bytes]) -> tuple[int, bool]:
         if not isinstance(value, dict) or value.get("type") != "system" or value.get("subtype") != "compact_boundary":
             continue
         meta = value.get("compactMetadata")
-        if isinstance(meta, dict) and meta.get("preservedSegment"):
+        if isinstance(meta, dict) and is_there(meta.get("preservedSegment")):
             has_segment = True
         else:
             start, has_segment = i, False
@@ -84,3 +85,8 @@ def _own_uuid(line: bytes) -> bytes | None:
         own = value.get("uuid") if isinstance(value, dict) else None
         return own.encode() if isinstance(own, str) else None
     return bytes(found[0]) if found else None
+
+
+def is_there(value: object) -> bool:
+    """Whether the program, written in JavaScript, takes a value for something: an empty object is, an empty text not."""
+    return isinstance(value, (dict, list)) or bool(value)

@@ -12,12 +12,10 @@ import polars as pl
 
 from ccanalytics.graph import Rows
 
-from .large import lines_of_large_file
+from .large import LARGE_BYTES, is_there, lines_of_large_file
 from .nodes import Rules
 
 LargeFiles = Literal["rules", "whole"]
-LARGE_BYTES = 5 * 1024 * 1024
-"""A file of more bytes than this is not read whole (5 242 880 is, 5 242 881 is not)."""
 
 _TYPES = ("user", "assistant", "system", "attachment", "progress", "last-prompt")
 # What stands behind an object makes 2.1.88 lose the line; 2.1.332 keeps the object.
@@ -146,7 +144,7 @@ def _last_plain_boundary(entries: pl.DataFrame, file_id: int) -> int | None:
     )
     for line_no, detail in reversed(rows.rows()):
         meta = compact_metadata(detail)
-        if not meta.get("preservedSegment") and not meta.get("preservedMessages"):
+        if not is_there(meta.get("preservedSegment")) and not is_there(meta.get("preservedMessages")):
             return int(line_no)
     return None
 
