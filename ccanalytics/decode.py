@@ -170,6 +170,7 @@ class Attachment(Struct, gc=False, omit_defaults=True):
     status: Scalar = None
     itemCount: Scalar = None  # noqa: N815
     prompt: Raw = NO_RAW
+    origin: Raw = NO_RAW
 
 
 class EchoedLine(Struct, gc=False, rename="camel"):

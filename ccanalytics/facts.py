@@ -249,10 +249,14 @@ def _host(inp: Input) -> str:
 
 def attachment_detail(a: Attachment) -> tuple[str | None, int | None]:
     """The ``detail`` of an attachment and the hash of a queued prompt."""
-    prompt, a.prompt = a.prompt, NO_RAW
+    prompt, origin = a.prompt, a.origin
+    a.prompt = a.origin = NO_RAW
     detail = _without_type(a)
     if a.type != "queued_command":
         return detail, None
+    sender = small_json(origin)
+    if isinstance(sender, dict) and isinstance(sender.get("kind"), str):
+        detail = dump_detail((orjson.loads(detail) if detail else {}) | {"origin": sender["kind"]})
     text = small_json(prompt, limit=1 << 24)
     if isinstance(text, list):
         text = "\n".join(p["text"] for p in text if isinstance(p, dict) and isinstance(p.get("text"), str))

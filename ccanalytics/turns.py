@@ -30,7 +30,7 @@ def build_prompts(entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     found = found.filter(pl.col("agent_id_home").is_null())
     facts = read_details(
         found.select(pl.when(pl.col("type") == "attachment").then("detail"))["detail"],
-        {"commandMode": "str", "source_uuid": "str", "prompt_kind": "str", "origin": "str", "origin.kind": "str"},
+        {"commandMode": "str", "source_uuid": "str", "prompt_kind": "str", "origin": "str"},
     )
     found = pl.concat([found.drop("prompt_kind"), facts], how="horizontal")
     found = found.with_columns(kind=pl.when(pl.col("type") == "user").then(pl.lit("typed")).otherwise(pl.lit("queued")))
@@ -51,7 +51,7 @@ def build_prompts(entries: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
 def _is_human() -> pl.Expr:
     """A queued command that a person typed: not a notice of a finished task, not a channel's message."""
     mode = pl.col("commandMode").fill_null("prompt").is_in(["prompt", "bash", "orphaned-permission"])
-    origin = pl.coalesce("origin", "origin.kind").fill_null("human") == "human"
+    origin = pl.col("origin").fill_null("human") == "human"
     return mode & origin & pl.col("prompt_kind").is_null()
 
 

@@ -72,6 +72,14 @@ def test_a_queued_notice_is_no_prompt(tmp_path: Path, prompt: str) -> None:
     assert turns_of(tmp_path, user("u1"), assistant("a1"), queued, assistant("a2")).height == 1
 
 
+def test_a_queued_message_of_a_channel_is_no_prompt(tmp_path: Path) -> None:
+    def queued(name: str, sender: str) -> Line:
+        return attachment(name, "queued_command", {"prompt": "hi", "origin": {"kind": sender, "text": "x"}})
+
+    t = turns_of(tmp_path, user("u1"), assistant("a1"), queued("q1", "channel"), queued("q2", "human"), assistant("a2"))
+    assert t["uuid"].to_list() == [uid("u1"), uid("q2")]
+
+
 def test_ux03_lines_the_program_wrote_are_no_prompts(tmp_path: Path) -> None:
     turns = turns_of(
         tmp_path,
