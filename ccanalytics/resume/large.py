@@ -88,5 +88,5 @@ def _own_uuid(line: bytes) -> bytes | None:
 
 
 def is_there(value: object) -> bool:
-    """Whether the program, written in JavaScript, takes a value for something: an empty object is, an empty text not."""
+    """Whether the program, written in JavaScript, takes a value for something: {} is something, "" is not."""
     return isinstance(value, (dict, list)) or bool(value)
