@@ -79,12 +79,17 @@ class Diagnosis:
         """The same for people: by session, damage first."""
         head = f"{self.n_sessions:,} sessions, {self.n_entries:,} entries: "
         lines = [head + ("nothing is damaged" if self.is_healthy else "something is damaged")]
-        for key, group in self.findings.group_by("session_id", "path", maintain_order=True):
+        due = pl.col("code") == "deleted_soon"
+        for key, group in self.findings.filter(~due).group_by("session_id", "path", maintain_order=True):
             lines += ["", f"session {key[0]}" if key[0] else "everywhere", *([f"  {key[1]}"] if key[1] else [])]
             for row in group.iter_rows(named=True):
                 where = f", first on line {row['line_no']}" if row["line_no"] else ""
                 lines.append(f"  {row['level']}: {row['n']:,} {row['code']}{where}: {row['effect']}")
                 lines += [f"    -> {row['remedy']}"] if row["remedy"] else []
+        leaving = self.findings.filter(due)["path"].n_unique()
+        if leaving:
+            _, _, effect, remedy = meaning_of("deleted_soon")
+            lines += ["", f"{leaving:,} sessions (deleted_soon) {effect}", f"  -> {remedy}"]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -167,7 +172,10 @@ def _explain(found: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
             "area",
             pl.when(running).then(pl.lit("note")).otherwise("usual").alias("level"),
             pl.concat_str("words", pl.coalesce(pl.lit(" (") + pl.col("detail") + ")", pl.lit(""))).alias("effect"),
-            pl.when(running).then(None).otherwise("remedy").alias("remedy"),
+            pl.when(running)
+            .then(None)
+            .otherwise(pl.col("remedy").str.replace("SESSION", pl.col("session_id").fill_null("SESSION"), literal=True))
+            .alias("remedy"),
         )
     ).sort(FINDINGS.order, nulls_last=True, maintain_order=True)
 

@@ -64,6 +64,7 @@ _MEANINGS: dict[str, tuple[str, str, str, str | None]] = {
         "entries hang on a line that is no entry; the chain is lost there",
         REPAIR,
     ),
+    "kept_messages_missing": ("damage", "resume", "messages a compaction meant to keep are not in the file", None),
     "result_without_call": ("damage", "resume", "results answer no call; Claude Code leaves them out", None),
     "large_file_not_read": ("note", "resume", "Claude Code does not read the beginning of a file this large", None),
     "unreachable": ("damage", "resume", "messages cannot be reached from the end of the conversation", REPAIR),
@@ -121,7 +122,7 @@ _MEANINGS: dict[str, tuple[str, str, str, str | None]] = {
     "deleted_soon": (
         "note",
         "retention",
-        "files will be deleted by Claude Code within a week",
+        "will be deleted by Claude Code within a week",
         "raise cleanupPeriodDays",
     ),
 }

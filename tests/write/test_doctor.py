@@ -94,7 +94,7 @@ def test_ch05_what_broken_links_do_to_a_resume_is_counted(tmp_path: Path) -> Non
     found = findings(tmp_path)
     assert (found["missing_parent"]["n"], found["missing_parent"]["line_no"]) == (2, 3)
     assert found["unreachable"]["n"] == 4
-    assert found["unreachable"]["remedy"] == "ccanalytics repair SESSION"
+    assert found["unreachable"]["remedy"] == f"ccanalytics repair {build.uid('s1')}"
     assert found["unreachable"]["session_id"] == build.uid("s1")
 
 
