@@ -13,7 +13,7 @@ import polars as pl
 from .blocks import Nulls
 from .decode import loads
 from .find import FoundFile
-from .jobs import Facts, JobResult
+from .jobs import Facts, JobResult, Summary
 from .projects import project_of
 from .schema.base import BLOCKS, ENTRIES, FILES, PROBLEMS
 
@@ -30,6 +30,7 @@ class Assembled:
     problems: pl.DataFrame
     facts: tuple[Facts, ...] = ()
     """Per file, the pieces added up."""
+    summaries: tuple[Summary, ...] = ()
 
     def select(self, mask: pl.Series) -> Assembled:
         """Only the files where ``mask`` holds; file and entry ids are numbered anew."""
@@ -48,7 +49,8 @@ class Assembled:
         blocks = self.blocks.filter(pl.Series(entry_mask[ids]))
         blocks = blocks.with_columns(entry_id=pl.Series(new_entry[blocks["entry_id"].to_numpy()]))
         problems = _renumber(self.problems, new_file, new_entry)
-        return Assembled(files, entries, blocks, problems, tuple(self.facts[i] for i in keep) if self.facts else ())
+        facts, summaries = (tuple(x[i] for i in keep) if x else () for x in (self.facts, self.summaries))
+        return Assembled(files, entries, blocks, problems, facts, summaries)
 
 
 def _renumber(problems: pl.DataFrame, new_file: np.ndarray, new_entry: np.ndarray) -> pl.DataFrame:
@@ -79,6 +81,7 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
     """
     facts = [Facts(0, 0, 0, 0, 0, 0, 0) for _ in found]
     entries, blocks, problems = [], [], []
+    known: dict[int, Summary] = {}
     n_rows, first_rows = 0, list[int]()
     for files, result in zip(owners, results, strict=True):
         assert result.entries is not None
@@ -89,6 +92,8 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
             if k and files[k - 1] == file_no:
                 lines_before[k] = facts[file_no].n_settled_lines
             _add(facts[file_no], part)
+        if result.summaries:
+            known.update(zip(files, result.summaries, strict=True))
         file_of = np.array(files, dtype=np.int32)
         entries.append(_place(result.entries, file_of, lines_before))
         blocks.append(result.blocks)
@@ -101,8 +106,35 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
     meta = [_read_meta(f) for f in found]
     problems.extend(_meta_problem(i) for i, text in enumerate(meta) if text == "")
     all_problems = pl.DataFrame(problems, schema=PROBLEMS.polars(), orient="row").sort(PROBLEMS.order, nulls_last=True)
-    files_frame = _file_rows(found, facts, all_entries, all_problems, [m or None for m in meta])
-    return Assembled(files_frame, all_entries, all_blocks, all_problems, tuple(facts))
+    whole = [known.get(i) or Summary() for i in range(len(found))]
+    new = [i for i in range(len(found)) if i not in known]
+    for i, summary in zip(new, _summaries(all_entries, new, len(found)), strict=True):
+        whole[i] = summary
+    files_frame = _file_rows(found, facts, whole, all_problems, [m or None for m in meta])
+    return Assembled(files_frame, all_entries, all_blocks, all_problems, tuple(facts), tuple(whole))
+
+
+def _summaries(entries: pl.DataFrame, files: Sequence[int], n_files: int) -> list[Summary]:
+    """What the lines of these files say of their file."""
+    has_envelope = pl.col("is_sidechain").is_not_null()
+    lines = entries.lazy().select("file_id", "cwd", "session_id", "agent_id", "timestamp", "is_sidechain", "team_name")
+    if len(files) < n_files:
+        lines = lines.filter(pl.col("file_id").is_in(list(files)))
+    found = (
+        lines.group_by("file_id")
+        .agg(
+            pl.col("cwd", "session_id", "agent_id").drop_nulls().first(),
+            pl.col("timestamp").min().dt.epoch("ms").alias("first_ms"),
+            pl.col("timestamp").max().dt.epoch("ms").alias("last_ms"),
+            # An agent's transcript can be named like a session: then all its lines are an agent's, or a team member's.
+            (pl.col("is_sidechain").all() | pl.col("team_name").filter(has_envelope).is_not_null().all())
+            .and_(has_envelope.any())
+            .alias("holds_agent"),
+        )
+        .collect()
+    )
+    by_file = {row[0]: Summary(*row[1:]) for row in found.iter_rows()}
+    return [by_file.get(i) or Summary() for i in files]
 
 
 def _add(total: Facts, part: Facts) -> None:
@@ -114,6 +146,9 @@ def _add(total: Facts, part: Facts) -> None:
     total.n_settled_bytes += part.n_settled_bytes
     total.n_settled_lines += part.n_settled_lines
     total.n_pending_bytes += part.n_pending_bytes
+    # A file of which one piece has no hash cannot be known again.
+    is_first = total.n_bytes == part.n_bytes
+    total.digests = [*total.digests, *part.digests] if part.digests and (is_first or total.digests) else []
 
 
 def _place(frame: pl.DataFrame, file_of: Any, lines_before: Any) -> pl.DataFrame:
@@ -130,12 +165,14 @@ def _stack(frames: list[pl.DataFrame], first_rows: Sequence[int], schema: pl.Sch
     if not frames:
         return pl.DataFrame(schema=schema)
     nulls = Nulls(sum(map(len, frames)))
+    is_copied = max(map(len, frames)) * 2 < sum(map(len, frames)) or len(frames) > 64
     ids = [f["row"].to_numpy() + first for f, first in zip(frames, first_rows, strict=True)]
     columns = {"entry_id": pl.Series(np.concatenate(ids))}
     for name, dtype in list(schema.items())[1:]:
         parts = [f[name] for f in frames]
         is_void = all(p.null_count() == len(p) for p in parts)
-        columns[name] = nulls.of(dtype) if is_void else pl.concat(parts, rechunk=True)
+        # Many small chunks make all that follows slow; to copy a large frame for a few new rows would be slow too.
+        columns[name] = nulls.of(dtype) if is_void else pl.concat(parts, rechunk=is_copied)
     return pl.DataFrame(columns)
 
 
@@ -186,28 +223,10 @@ def _meta_problem(file_id: int) -> ProblemRow:
 def _file_rows(
     found: Sequence[FoundFile],
     facts: Sequence[Facts],
-    entries: pl.DataFrame,
+    summaries: Sequence[Summary],
     problems: pl.DataFrame,
     meta: Sequence[str | None],
 ) -> pl.DataFrame:
-    has_envelope = pl.col("is_sidechain").is_not_null()
-    by_file = (
-        entries.lazy()
-        .select("file_id", "cwd", "session_id", "agent_id", "timestamp", "is_sidechain", "team_name")
-        .group_by("file_id")
-        .agg(
-            pl.col("cwd").drop_nulls().first(),
-            pl.col("session_id").drop_nulls().first().alias("line_session"),
-            pl.col("agent_id").drop_nulls().first().alias("line_agent"),
-            pl.col("timestamp").min().alias("first_at"),
-            pl.col("timestamp").max().alias("last_at"),
-            # An agent's transcript can be named like a session: then all its lines are an agent's, or a team member's.
-            (pl.col("is_sidechain").all() | pl.col("team_name").filter(has_envelope).is_not_null().all())
-            .and_(has_envelope.any())
-            .alias("holds_agent"),
-        )
-        .collect()
-    )
     counts = problems.group_by("file_id").agg(pl.len().cast(pl.Int64).alias("n_problems"))
     base = pl.DataFrame(
         {
@@ -226,27 +245,31 @@ def _file_rows(
             "n_entries": [p.n_rows for p in facts],
             "n_pending_bytes": [p.n_pending_bytes for p in facts],
             "meta": list(meta),
+            "cwd": [s.cwd for s in summaries],
+            "first_at": [s.first_ms for s in summaries],
+            "last_at": [s.last_ms for s in summaries],
         },
         schema={
-            n: (pl.Int64 if n == "modified_at" else d)
+            n: (pl.Int64 if d.is_temporal() else d)
             for n, d in FILES.polars().items()
-            if n not in ("cwd", "project", "worktree", "first_at", "last_at", "n_problems")
+            if n not in ("project", "worktree", "n_problems")
         },
         strict=False,
     )
-    joined = base.join(by_file, on="file_id", how="left", validate="1:1", maintain_order="left").join(
-        counts, on="file_id", how="left", validate="1:1", maintain_order="left"
-    )
+    joined = base.join(counts, on="file_id", how="left", validate="1:1", maintain_order="left")
     cwds = joined["cwd"].unique().drop_nulls().sort().to_list()
     projects = {c: project_of(c) for c in cwds}
     pairs = [projects.get(c, (None, None)) for c in joined["cwd"].to_list()]
-    joined = joined.with_columns(kind=pl.when("holds_agent").then(pl.lit("agent")).otherwise(pl.col("kind")))
+    holds_agent = pl.Series([s.holds_agent for s in summaries], dtype=pl.Boolean)
+    joined = joined.with_columns(kind=pl.when(holds_agent).then(pl.lit("agent")).otherwise(pl.col("kind")))
     joined = joined.with_columns(
-        pl.coalesce("session_id", "line_session").alias("session_id"),
-        pl.when(pl.col("kind") == "agent").then(pl.coalesce("agent_id", "line_agent")).alias("agent_id"),
+        pl.coalesce("session_id", pl.Series([s.session_id for s in summaries], dtype=pl.String)).alias("session_id"),
+        pl.when(pl.col("kind") == "agent")
+        .then(pl.coalesce("agent_id", pl.Series([s.agent_id for s in summaries], dtype=pl.String)))
+        .alias("agent_id"),
         pl.col("n_problems").fill_null(0),
-        pl.col("modified_at").cast(pl.Datetime("ms", "UTC")),
+        pl.col("modified_at", "first_at", "last_at").cast(pl.Datetime("ms", "UTC")),
         project=pl.Series([p for p, _ in pairs], dtype=pl.String),
         worktree=pl.Series([w for _, w in pairs], dtype=pl.String),
     )
-    return FILES.conform(joined.drop("line_session", "line_agent", "holds_agent"))
+    return FILES.conform(joined)

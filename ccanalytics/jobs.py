@@ -8,6 +8,7 @@ import io
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib import import_module
 from typing import Literal
 
@@ -29,6 +30,8 @@ class Piece(msgspec.Struct, array_like=True):
     """-1: to the end of the file, however far it has grown."""
     first_line_no: int = 1
     is_end: bool = True
+    is_hashed: bool = False
+    """Whether a hash of what is settled is wanted, to know the file again when it has grown."""
 
 
 class Job(msgspec.Struct):
@@ -48,6 +51,20 @@ class Facts(msgspec.Struct, array_like=True):
     n_settled_bytes: int
     n_settled_lines: int
     n_pending_bytes: int
+    digests: list[tuple[int, bytes]] = []
+    """Lengths and hashes of the settled bytes, one after the other; empty when they are not known."""
+
+
+class Summary(msgspec.Struct, array_like=True):
+    """What the lines of a file say of the file."""
+
+    cwd: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    first_ms: int | None = None
+    last_ms: int | None = None
+    holds_agent: bool = False
+    """All its lines are an agent's, or a team member's, whatever its name says."""
 
 
 class JobResult(msgspec.Struct):
@@ -58,20 +75,23 @@ class JobResult(msgspec.Struct):
     entries: pl.DataFrame | None = None
     blocks: pl.DataFrame | None = None
     problems: pl.DataFrame | None = None
+    summaries: list[Summary] = []
+    """One for each piece where they are known already."""
 
 
 def run_job(job: Job) -> JobResult:
     """Read and parse the pieces of a job. A file that cannot be read is named in the result; nothing raises."""
     unreadable: dict[int, str] = {}
+    digests: list[list[tuple[int, bytes]]] = []
     with collector_off():
-        parsed = parse_stretches(_read(job.pieces, unreadable), content=job.content)
-    return JobResult([_facts(p) for p in parsed.parts], unreadable, parsed.entries, parsed.blocks, parsed.problems)
+        parsed = parse_stretches(_read(job.pieces, unreadable, digests), content=job.content)
+    facts = [_facts(p, d) for p, d in zip(parsed.parts, digests, strict=True)]
+    return JobResult(facts, unreadable, parsed.entries, parsed.blocks, parsed.problems)
 
 
-def _facts(p: Part) -> Facts:
-    return Facts(
-        p.n_rows, p.n_lines, p.n_bytes, p.n_settled_rows, p.n_settled_bytes, p.n_settled_lines, p.n_pending_bytes
-    )
+def _facts(p: Part, digests: list[tuple[int, bytes]]) -> Facts:
+    settled = (p.n_settled_rows, p.n_settled_bytes, p.n_settled_lines)
+    return Facts(p.n_rows, p.n_lines, p.n_bytes, *settled, p.n_pending_bytes, digests)
 
 
 @contextmanager
@@ -86,13 +106,21 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _read(pieces: Iterable[Piece], unreadable: dict[int, str]) -> Iterator[Stretch]:
+def _read(
+    pieces: Iterable[Piece], unreadable: dict[int, str], digests: list[list[tuple[int, bytes]]]
+) -> Iterator[Stretch]:
     for number, piece in enumerate(pieces):
         try:
             data = read_piece(piece)
         except (OSError, EOFError, zlib.error, ValueError, ImportError) as e:
             data, unreadable[number] = b"", _why(e)
+        digests.append(_digests(data) if piece.is_hashed and number not in unreadable else [])
         yield Stretch(data, piece.first_line_no, piece.offset, piece.is_end)
+
+
+def _digests(data: bytes) -> list[tuple[int, bytes]]:
+    n_settled = data.rfind(b"\n") + 1
+    return [(n_settled, sha256(memoryview(data)[:n_settled]).digest()[:16])]
 
 
 def _why(e: Exception) -> str:

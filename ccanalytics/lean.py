@@ -1,4 +1,4 @@
-"""Lines for a report on usage alone: those that carry usage are decoded whole, of the others four fields.
+"""Lines for a report on usage alone: those that carry usage are decoded whole, of the others six fields.
 
 What a line says of the file it is in (time, directory, session, agent) is read from all of them, so that files, entry
 ids and calls are those of a whole load.
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
 _SIGN = b'"usage"'
 _PLACES = ("part", "line_no", "byte_offset", "byte_length")
-_SHARED = ("session_id", "agent_id", "cwd")
+_SHARED = ("session_id", "agent_id", "cwd", "is_sidechain", "team_name")
 
 
 class LeanLine(Struct, gc=False, rename="camel"):
     """What is read of a line without usage."""
 
     type = None
+    is_sidechain: bool | None = None
+    team_name: str | None = None
     agent_id: str | None = None
     timestamp: str | None = None
     cwd: str | None = None
@@ -79,6 +81,8 @@ class UsageColumns:
         self._cells["session_id"].extend([o.session_id for o in lines])
         self._cells["agent_id"].extend([o.agent_id for o in lines])
         self._cells["cwd"].extend([o.cwd for o in lines])
+        self._cells["is_sidechain"].extend([o.is_sidechain for o in lines])
+        self._cells["team_name"].extend([o.team_name for o in lines])
         self._cells["timestamp"].extend([o.timestamp for o in lines])
         whole = [i for i, o in enumerate(lines) if type(o) is Line]
         self._rows.extend([first + i for i in whole])

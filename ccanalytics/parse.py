@@ -22,7 +22,7 @@ from .rescue import rescue_line
 
 Content = Literal["none", "preview", "full"]
 Reading = Literal["none", "preview", "full", "usage"]
-"""``usage``: entries that carry no usage have their place and the four fields that say whose file it is, no more."""
+"""``usage``: entries that carry no usage have their place and the fields that say whose file it is, no more."""
 BATCH_LINES = 512
 BATCH_BYTES = 4 << 20
 """Lines and bytes decoded before their facts are taken; bounds the memory that decoded texts take."""
@@ -309,7 +309,7 @@ def _decode_one(
     raw: bytes, batch: Batch, problems: Problems, line_no: int, offset: int, *, is_open: bool = False
 ) -> None:
     body = raw.strip(b" \t\r")
-    if line_no == 1 and body.startswith(b"\xef\xbb\xbf"):
+    if offset == 0 and body.startswith(b"\xef\xbb\xbf"):
         body = body[3:].strip(b" \t\r")
     if not body:
         return
