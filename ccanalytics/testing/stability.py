@@ -8,7 +8,7 @@ from typing import overload
 
 import polars as pl
 
-_VOLATILE = re.compile(r"(^|_)(uuid|id|ids|path|cwd|root|slug)$")
+_VOLATILE = re.compile(r"(^|_)(uuid|id|ids|path|cwd|root|slug|session|agent)$")
 _NAMES = {"cwd": "folder", "root": "folder", "uuid": "entry"}
 
 

@@ -40,7 +40,7 @@ function render({ model, el }) {
     const v = model.get("view");
     session.show(v.sessions, model.get("session"));
     sort.select.value = model.get("sort");
-    about.textContent = v.runs ? `${v.runs.toLocaleString("en")} runs, ${v.total.toLocaleString("en")} shown · ${v.first} to ${v.last}` : "no runs in this session";
+    about.textContent = v.runs ? `${v.runs.toLocaleString("en")} run${v.runs === 1 ? "" : "s"}, ${v.total.toLocaleString("en")} shown · ${v.first} to ${v.last}` : "no runs in this session";
     legend.replaceChildren();
     for (const [name, color] of v.types) {
       const mark = h("span", { class: "cca-swatch" });
