@@ -13,8 +13,11 @@ from typing import Any, Literal
 from .decode import loads
 
 BLANK = b" \t\r"
-MAX_STARTS = 256
-"""How many places of a damaged line are tried as the start of a record; bounds the work on hostile lines."""
+MAX_EFFORT = 8
+"""How many times the length of a damaged line is read in search of records; bounds the work on hostile lines."""
+MIN_EFFORT = 1 << 20
+LEAST_EFFORT, DEEP_EFFORT = 1 << 9, 1 << 12
+"""What any object, and one nested too deep, is counted as, in bytes."""
 
 Code = Literal[
     "nul_bytes", "bad_json", "torn_line", "not_an_object", "glued_records", "record_behind_damage", "bad_utf8"
@@ -73,28 +76,42 @@ def _bounds(line: bytes) -> tuple[int, int]:
 def _search(line: bytes, start: int, end: int, problems: list[tuple[Code, str]], *, is_open: bool) -> Rescue:
     # Latin-1 keeps one character per byte, so that positions found in the text are positions in the line.
     text = line[:end].decode("latin-1")
-    at, pieces, damaged = start, list[Piece](), line[:start].strip(BLANK) != b""
-    tries = 0
-    while at < end and tries < MAX_STARTS:
-        tries += 1
+    pieces, damaged = list[Piece](), line[:start].strip(BLANK) != b""
+    at = behind = start
+    effort = MIN_EFFORT + MAX_EFFORT * (end - start)
+    while 0 <= at < end and effort > 0:
         found = _object_at(text, line, at)
-        if found is not None and (at == start or _is_record(line, at, *found, end)):
-            stop, value = found
-            pieces.append(Piece(at, stop, value, damaged or bool(pieces)))
-            at = _skip(line, stop, end)
-            continue
-        nxt = text.find('{"', at + 1, end)
-        if nxt < 0:
-            break
-        damaged = True
-        at = nxt
-    return _verdict(line, pieces, at, end, problems, is_open=is_open)
+        if found.value is None or not (at == start or _is_record(line, at, found, end)):
+            effort -= found.effort
+            damaged = True
+            near = _junction(text, at, found)
+            beyond = _object_at(text, line, near) if near > at else NOTHING
+            effort -= 0 if beyond.value is not None else beyond.effort
+            if not _is_record(line, near, beyond, end):
+                # Nothing inside a whole object is a record of its own.
+                at = text.find('{"', found.stop if found.value is not None else at + 1, end)
+                continue
+            at, found = near, beyond
+        assert found.value is not None
+        pieces.append(Piece(at, found.stop, found.value, damaged or bool(pieces)))
+        at = behind = _skip(line, found.stop, end)
+    return _verdict(line, pieces, behind, end, problems, is_open=is_open)
+
+
+def _junction(text: str, at: int, found: _Found) -> int:
+    """Where a record probably begins that a torn object runs into; -1 when there is no telling.
+
+    The beginning of a record in the middle of a text, a number or a key is an error right there. Behind a whole value
+    it is one too, but then that value may be a record itself, and is to be looked at first.
+    """
+    near = text.rfind('{"', at + 1, found.stop + 8) if found.value is None else -1
+    return near if near > at and text[at:near].rstrip()[-1:] != "}" else -1
 
 
 def _verdict(
-    line: bytes, pieces: list[Piece], at: int, end: int, problems: list[tuple[Code, str]], *, is_open: bool
+    line: bytes, pieces: list[Piece], behind: int, end: int, problems: list[tuple[Code, str]], *, is_open: bool
 ) -> Rescue:
-    left = end - at
+    left = end - behind
     if not pieces:
         if is_open:
             return Rescue([], problems, end)
@@ -111,25 +128,54 @@ def _verdict(
     return Rescue(pieces, problems, left if is_open else 0)
 
 
-def _object_at(text: str, line: bytes, at: int) -> tuple[int, dict[str, Any]] | None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What reading an object came to: where it ended or failed, the object if it is one, and what it took in bytes."""
+
+    stop: int
+    value: dict[str, Any] | None
+    effort: int
+
+
+NOTHING = _Found(0, None, 0)
+
+
+def _object_at(text: str, line: bytes, at: int) -> _Found:
     if text[at : at + 1] != "{":
-        return None
+        return _Found(at, None, 1)
+    # In windows: a decoder that fails counts the lines of all that it was given.
+    for size in (1 << 12, 1 << 16, 1 << 20, len(text)):
+        window = text[at : at + size]
+        is_whole = at + len(window) == len(text)
+        try:
+            stop = at + _SCANNER.raw_decode(window)[1]
+        except json.JSONDecodeError as e:
+            # A text without an end is looked for up to the end of the window.
+            is_open = e.msg.startswith("Unterminated")
+            if is_whole or not (is_open or e.pos > len(window) - 16):
+                return _Found(at + e.pos, None, max(len(window) if is_open else e.pos, LEAST_EFFORT))
+        except RecursionError:
+            return _Found(at, None, DEEP_EFFORT)
+        else:
+            break
     try:
-        _, stop = _SCANNER.raw_decode(text, at)
         value = loads(line[at:stop])
-    except (ValueError, RecursionError):
-        return None
-    return (stop, value) if isinstance(value, dict) else None
+    except ValueError:
+        value = None
+    return _Found(stop, value if isinstance(value, dict) else None, stop - at)
 
 
 _SCANNER = json.JSONDecoder(strict=False)
 
 
-def _is_record(line: bytes, at: int, stop: int, value: dict[str, Any], end: int) -> bool:
+def _is_record(line: bytes, at: int, found: _Found, end: int) -> bool:
     """Whether an object found behind damage is a record, and no object from inside the damaged one."""
-    if not isinstance(value.get("type"), str) or not ("uuid" in value or "sessionId" in value or "message" in value):
+    value = found.value
+    if value is None or not isinstance(value.get("type"), str):
         return False
-    behind = _skip(line, stop, end)
+    if not ("uuid" in value or "sessionId" in value or "message" in value):
+        return False
+    behind = _skip(line, found.stop, end)
     if behind < end and line[behind] != 123:
         return False
     # An echoed message inside a torn progress line looks like a record too, but names no session.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ccanalytics as cc
 from ccanalytics.parse import Content, Stretch, parse_bytes, parse_stretches
 from ccanalytics.rescue import rescue_line
-from tests.build import assistant, chain, dump, usage, user
+from tests.build import assistant, chain, dump, uid, usage, user
 from tests.exercise import check_lines, check_tables, check_views, rows_by_uuid
 from tests.reference_load import TOKENS
 from tests.strategies import (
@@ -153,12 +153,36 @@ def test_tokens_that_are_no_count_are_null_and_named(tokens: Any) -> None:
     assert found.problems["code"].to_list() == ([] if tokens is None else ["odd_field"])
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_record_behind_a_torn_one_is_found_wherever_it_was_torn(seed: int) -> None:
+    rng = random.Random(seed)
+    lines = next(iter(make_valid(rng, sessions=1, steps=20).files.values()))
+    record = dump(chain(user("whole", 'a {"type": 1} b'))[0])
+    for torn in rng.sample(lines, 4):
+        for cut in range(1, len(torn), 7):
+            found = rescue_line(torn[:cut] + record)
+            assert [p.value["uuid"] for p in found.pieces][-1:] == [uid("whole")], torn[:cut]
+
+
+def test_a_record_behind_a_torn_one_with_thousands_of_objects_is_found() -> None:
+    inner = [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x"}]}] * 3000
+    torn, record = dump(chain(user("u1", inner))[0])[:-400], dump(chain(user("u2"))[0])
+    assert [p.value["uuid"] for p in rescue_line(torn + record).pieces] == [uid("u2")]
+
+
+def test_thousands_of_records_without_newlines_are_all_read() -> None:
+    records = [dump(line) for line in chain(*(user(f"u{i}") for i in range(2000)))]
+    found = parse_bytes(b"".join(records) + b"\n")
+    assert found.entries["uuid"].to_list() == [uid(f"u{i}") for i in range(2000)]
+    assert found.problems["code"].to_list() == ["glued_records"]
+
+
 def test_ten_thousand_blocks_in_a_message() -> None:
     line = chain(assistant("a1", [{"type": "text", "text": "x"}] * 10_000))[0]
     assert parse_bytes(dump(line)).entries["n_blocks"].to_list() == [10_000]
 
 
-OPENINGS = (b"[", b'{"a":', b'{"type":"user","message":{"content":[', b'{"', b'"', b"\\", b"{{")
+OPENINGS = (b"[", b'{"a":[1,', b'{"a":', b'{"type":"user","message":{"content":[', b'{"', b'"', b"\\", b"{{")
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
