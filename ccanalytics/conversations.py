@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any, Literal
 
@@ -41,10 +41,9 @@ class Conversations:
         problems: pl.DataFrame,
         *,
         raw: Raw,
-        agents: Callable[[], pl.DataFrame | None] = lambda: None,
     ) -> None:
         self.files, self.entries, self.blocks, self.read_problems = files, entries, blocks, problems
-        self._raw, self._agents = raw, agents
+        self._raw = raw
         self._resumed: dict[tuple[str, frozenset[str], str], Resumed] = {}
 
     def resumed(
@@ -136,7 +135,7 @@ class Conversations:
     @cached_property
     def edges(self) -> pl.DataFrame:
         """Table ``edges``."""
-        return build_edges(self.links, self.entries, self.blocks, self.files, self.resumed(), agents=self._agents())
+        return build_edges(self.links, self.entries, self.blocks, self.files, self.resumed())
 
     @cached_property
     def chains(self) -> pl.DataFrame:

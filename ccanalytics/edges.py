@@ -13,6 +13,7 @@ from .resume.compact import LIST, SEGMENT, SNIP
 from .resume.nodes import SEED, Keys, dense, last_before, mix, mixed
 from .resume.plan import CODE
 from .schema.graph import EDGE_KINDS, EDGES
+from .spawns import build_spawns
 
 
 @dataclass(slots=True)
@@ -108,8 +109,6 @@ def build_edges(
     blocks: pl.DataFrame,
     files: pl.DataFrame,
     resumed: Resumed,
-    *,
-    agents: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Table ``edges``: one row per link between two entries.
 
@@ -121,8 +120,6 @@ def build_edges(
         The tables.
     resumed : Resumed
         Where the repaired links come from: relinked, spliced, recovered.
-    agents : pl.DataFrame, optional
-        Table ``agents``, for the links to the calls that started them.
 
     Returns
     -------
@@ -136,8 +133,10 @@ def build_edges(
         _answers(entries, blocks),
         _copies(links, files),
     ]
-    if agents is not None:
-        parts.append(_spawns(entries, agents))
+    spawns = build_spawns(entries, blocks, files)
+    if spawns.height:
+        child, call = spawns["child_id"].to_numpy(), spawns["call_id"].to_numpy()
+        parts.append(Part("spawn", child, call, spawns["rule"], spawns["tool_use_id"]))
     return _finish([p for p in parts if len(p.child)], entries, files)
 
 
@@ -290,36 +289,6 @@ def _copies(links: Links, files: pl.DataFrame) -> Part:
     rows = np.flatnonzero(original >= 0)
     words = pl.Series(["", "same_uuid", "forked_from", "message_id"]).gather(rule[rows])
     return Part("copy", rows, original[rows], words)
-
-
-def _spawns(entries: pl.DataFrame, agents: pl.DataFrame) -> Part:
-    """The call that started an agent → the agent's first line."""
-    started = agents.filter(pl.col("tool_use_entry_id").is_not_null() & pl.col("agent_id").is_not_null())
-    spoken = entries.lazy().filter(pl.col("type").is_in(["user", "assistant"]))
-    by_file = (
-        spoken.filter(pl.col("file_id").is_in(started["file_id"].drop_nulls().implode()))
-        .group_by("file_id", "agent_id")
-        .agg(pl.col("entry_id").min().alias("child"))
-        .collect()
-    )
-    inline = started.filter(pl.col("agent_id").str.starts_with("inline-")).select(
-        "tool_use_entry_id", "tool_use_id", "link_rule", uuid=pl.col("agent_id").str.strip_prefix("inline-")
-    )
-    heads = spoken.filter(pl.col("uuid").is_in(inline["uuid"].implode())).select("uuid", child="entry_id").collect()
-    keys = ["tool_use_entry_id", "tool_use_id", "link_rule", "child"]
-    found = pl.concat(
-        [
-            started.join(by_file, on=["file_id", "agent_id"], how="inner", maintain_order="left").select(keys),
-            inline.join(heads, on="uuid", how="inner", maintain_order="left").select(keys),
-        ]
-    )
-    return Part(
-        "spawn",
-        found["child"].to_numpy(),
-        found["tool_use_entry_id"].to_numpy(),
-        "agent_" + found["link_rule"].cast(pl.String),
-        found["tool_use_id"],
-    )
 
 
 def _finish(parts: list[Part], entries: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:

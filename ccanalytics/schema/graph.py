@@ -27,13 +27,7 @@ EDGE_RULES = (
     "agent_result",
     "agent_result_text",
     "agent_progress",
-    "agent_notification",
-    "agent_name",
     "agent_prompt",
-    "agent_inline",
-    "agent_workflow",
-    "agent_team",
-    "agent_call",
 )
 OFF_REASONS = (
     "abandoned",
