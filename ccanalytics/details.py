@@ -74,8 +74,7 @@ def _as(value: object, kind: Kind) -> object:
         return None
     if kind == "str":
         return str(value)
-    if kind == "f64":
-        return float(value)
-    if kind == "bool" or value != value or abs(value) >= 2**62:
+    # Beyond this a number is not exact, and a sum or product of a few would not fit a column; NaN is not below it.
+    if kind == "bool" or not abs(value) <= 2**53:
         return None
-    return int(value)
+    return float(value) if kind == "f64" else int(value)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import ccanalytics as cc
-from tests.build import DROP, assistant, chain, user, write_session
+from tests.build import DROP, assistant, chain, tool_result, tool_use, user, write_session
 from tests.exercise import check_cost, check_tables
 
 
@@ -19,3 +21,14 @@ def test_calls_of_which_none_has_a_time_have_a_price(tmp_path: Path) -> None:
     t = cc.load(tmp_path)
     check_cost(t, keys=(None, "day", "block"))
     assert t.calls["cost_usd"].null_count() == 0
+
+
+@pytest.mark.parametrize("spent", [2**63 - 1, 1e308, 10**400, -(10**30), -1, 0.5])
+@pytest.mark.parametrize("key", ["durationMs", "totalDurationMs", "durationSeconds", "persistedOutputSize", "numFiles"])
+def test_a_reported_number_beyond_all_measure_is_null(tmp_path: Path, spent: float, key: str) -> None:
+    calls = [
+        tool_use("a1", "Task", {"prompt": "x"}),
+        tool_result("r1", "a1", toolUseResult={key: spent, "agentId": "x"}),
+    ]
+    write_session(tmp_path, chain(user("u1"), *calls))
+    check_tables(cc.load(tmp_path))
