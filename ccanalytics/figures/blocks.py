@@ -7,7 +7,6 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from ..cost_keys import BLOCK_MS, with_blocks
-
 from .style import COLORS, add_legend, days_of, finish, ink, new_axes, remark, say_empty, time_axis
 from .text import MEASURE_UNITS, number_axis
 from .usage import MEASURE_TITLES, Measure, left_out, value_of

@@ -7,7 +7,6 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from ..errors import UsageError
-
 from .style import COLORS, finish, ink, new_axes, remark, say_empty
 from .text import MEASURE_UNITS, amount, label, number_axis
 from .usage import BY_TITLES, COLUMNS, MEASURE_TITLES, By, Measure, left_out, value_of

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import matplotlib as mpl
 from matplotlib.axis import Axis
-from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..markup import plain
@@ -102,7 +101,12 @@ def span(ms: float | None) -> str:
 
 def width_of(text: str, size: float = 9.0) -> float:
     """Width of a text in points, as the default font draws it."""
-    return float(TextPath((0, 0), text.replace(" ", "n") or "n", size=size, usetex=False).get_extents().width)
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties()))
+    font.set_size(size, 72)
+    font.set_text(text, 0.0)
+    return font.get_width_height()[0] / 64
 
 
 def number_axis(axis: Axis, measure: str) -> None:

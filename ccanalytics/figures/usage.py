@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from ..errors import UsageError
 from ..policies import price_calls
-
 from .style import (
     KIND_COLORS,
     OTHER_NAME,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 ARTIFACTS = Path(__file__).resolve().parent.parent / "artifacts"
 
 MODEL = r"""
-async ({ esm, css, state, theme }) => {
+async (start) => {
+  const { esm, css, state, theme } = JSON.parse(start);
   class Model {
     constructor(state) {
       this.state = state; this.handlers = new Map(); this.changed = {}; this.queue = Promise.resolve();
@@ -21,7 +23,7 @@ async ({ esm, css, state, theme }) => {
     set(name, value) { this.state[name] = value; this.changed[name] = value; this.fire(`change:${name}`); }
     save_changes() { const state = this.changed; this.changed = {}; this.tell({ state }); }
     send(message) { this.tell({ message }); }
-    tell(what) { this.queue = this.queue.then(async () => this.take(await window.toPython(what))); }
+    tell(what) { this.queue = this.queue.then(async () => this.take(JSON.parse(await window.toPython(what)))); }
     take({ state, messages }) {
       Object.assign(this.state, state);
       for (const name of Object.keys(state)) this.fire(`change:${name}`);
@@ -75,19 +77,19 @@ class Stage:
         page.set_content("<!doctype html><title>stage</title><body></body>")
         page.expose_function("toPython", self._take)
         start = {"esm": widget._esm, "css": widget._css, "state": self._known, "theme": theme or {}}
-        page.evaluate(MODEL, {k: str(v) if k in ("esm", "css") else v for k, v in start.items()})
+        page.evaluate(MODEL, json.dumps(start, default=str))
 
     def _state(self) -> dict[str, Any]:
         keys = [k for k in self.widget.keys if not k.startswith("_") and k not in ("layout", "tabbable", "tooltip")]
         return dict(self.widget.get_state(keys))
 
-    def _take(self, what: dict[str, Any]) -> dict[str, Any]:
+    def _take(self, what: dict[str, Any]) -> str:
         if "state" in what:
             self.widget.set_state(what["state"])
             self._known |= what["state"]
         else:
             self.widget._answer(self.widget, what["message"], [])
-        return self._news()
+        return json.dumps(self._news())
 
     def _news(self) -> dict[str, Any]:
         now = self._state()
