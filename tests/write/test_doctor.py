@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 
 from ccanalytics.load import load
 from ccanalytics.write.doctor import FINDINGS, Diagnosis, doctor
+from ccanalytics.write.findings import meaning_of
 from ccanalytics.write.retention import days_kept
 from tests import build
 from tests.cases import case_dir, case_names
@@ -250,3 +252,10 @@ def test_the_command_exits_with_3_when_something_is_wrong_and_repair_mends_it(tm
     copied = run("redact", str(tmp_path / "out"), "--format", "json", *config)
     assert (copied.returncode, json.loads(copied.stdout)["files"]) == (0, 1)
     assert run("repair", "nowhere", *config).returncode == 1
+
+
+def test_every_documented_code_has_a_meaning() -> None:
+    page = Path(__file__).parents[2] / "docs" / "problems.md"
+    codes = re.findall(r"^\| `([a-z_0-9]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(codes) > 20
+    assert [code for code in codes if meaning_of(code)[2].startswith("see ")] == []
