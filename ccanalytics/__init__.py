@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "load": "load",
     "load_sample": "sample",
+    "follow": "follow",
     "Transcripts": "transcripts",
     "list_sessions": "listing",
     "read_history": "history",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import schema as schema
     from .find import find_files as find_files
+    from .follow import follow as follow
     from .history import read_history as read_history
     from .listing import list_sessions as list_sessions
     from .load import load as load

@@ -1,4 +1,4 @@
-"""Lines for a report on usage alone: those that carry usage are decoded whole, of the others six fields.
+"""Lines for a report on usage alone: those that carry usage are decoded whole, of the others a few fields.
 
 What a line says of the file it is in (time, directory, session, agent) is read from all of them, so that files, entry
 ids and calls are those of a whole load.
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from .blocks import Nulls
 from .columns import Columns
-from .decode import Line, decode_line
+from .decode import NO_RAW, Line, decode_line
 from .schema.base import BLOCKS
 from .timestamps import BAD_TIME, read_times
 from .usage_lines import CALL_COLUMNS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SIGN = b'"usage"'
 _PLACES = ("part", "line_no", "byte_offset", "byte_length")
-_SHARED = ("session_id", "agent_id", "cwd", "is_sidechain", "team_name")
+_SHARED = ("session_id", "agent_id", "cwd", "is_sidechain", "team_name", "uuid")
 
 
 class LeanLine(Struct, gc=False, rename="camel"):
@@ -36,6 +36,8 @@ class LeanLine(Struct, gc=False, rename="camel"):
     is_sidechain: bool | None = None
     team_name: str | None = None
     agent_id: str | None = None
+    message: Raw = NO_RAW
+    uuid: str | None = None
     timestamp: str | None = None
     cwd: str | None = None
     session_id: str | None = None
@@ -70,7 +72,7 @@ class UsageColumns:
         self.n_rows = 0
         self._whole = Columns("none", only_usage=True)
         self._rows: list[int] = []
-        self._cells: dict[str, list[Any]] = {n: [] for n in (*_PLACES, *_SHARED, "timestamp")}
+        self._cells: dict[str, list[Any]] = {n: [] for n in (*_PLACES, *_SHARED, "timestamp", "has_message")}
         self._rescued: list[int] = []
 
     def add(self, batch: Batch) -> None:
@@ -83,6 +85,8 @@ class UsageColumns:
         self._cells["cwd"].extend([o.cwd for o in lines])
         self._cells["is_sidechain"].extend([o.is_sidechain for o in lines])
         self._cells["team_name"].extend([o.team_name for o in lines])
+        self._cells["uuid"].extend([o.uuid for o in lines])
+        self._cells["has_message"].extend([bool(o.message) for o in lines])
         self._cells["timestamp"].extend([o.timestamp for o in lines])
         whole = [i for i, o in enumerate(lines) if type(o) is Line]
         self._rows.extend([first + i for i in whole])
@@ -102,7 +106,7 @@ class UsageColumns:
         columns = pl.concat([held, held.clear(1)])[pl.Series(where)].to_dict()
         columns |= {name: nulls.of(whole.schema[name]) for name in void}
         columns["row"] = pl.Series(np.arange(first_row, first_row + n, dtype=np.int64))
-        for name in (*_PLACES, *_SHARED):
+        for name in (*_PLACES, *_SHARED, "has_message"):
             columns[name] = pl.Series(self._cells[name], dtype=whole.schema[name])
         columns["timestamp"], columns["timestamp_text"], bad = read_times(self._cells["timestamp"])
         for i in bad:

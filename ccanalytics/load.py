@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 import polars as pl
 
-from ._pool import Progress, run_jobs
-from .assemble import Assembled, assemble
+from ._pool import Progress
+from .assemble import Assembled
+from .cache import is_wanted
 from .errors import UsageError
 from .find import FoundFile, PathLike, find_files
-from .jobs import Job, Piece
-from .parse import Content, Reading
+from .parse import Content
 from .placing import find_folder_problems
 from .projects import is_project_wanted
+from .reading import read_again, read_files
 from .schema.base import PROBLEMS
+from .shelf import is_racy, shelf_of, signature
 from .transcripts import Transcripts
 from .zones import parse_moment
-
-JOB_BYTES = 12 << 20
-"""Aim for the bytes of one job: enough of them to share out evenly, few enough to build columns in bulk."""
-SPLIT_BYTES = 32 << 20
-"""A file larger than this is cut at line ends, so that one large session does not hold up the rest."""
-WORKER_BYTES = 40 << 20
-"""Below this a worker would not have started before the work is done."""
 
 Wanted = str | Iterable[str] | None
 
@@ -79,93 +75,65 @@ def load(
         raise UsageError(f"content is {content!r}; allowed are 'none', 'preview', 'full'", got=content)
     if workers is not None and workers < 1:
         raise UsageError(f"workers is {workers}; it must be 1 or more", got=workers)
-    unreadable: list[tuple[str, str]] = []
-    found = find_files(
-        path,
-        projects=projects,
-        sessions=sessions,
-        on_error=lambda place, e: unreadable.append((place, e.strerror or type(e).__name__)),
-    )
-    parsed = read_files(found, content=content, workers=workers, progress=progress)
-    parsed = keep_files(parsed, _wanted(parsed.files, projects, since, until))
-    problems = pl.concat([parsed.problems, find_folder_problems(parsed.files)]).sort(PROBLEMS.order, nulls_last=True)
-    return Transcripts(
-        parsed.files,
-        parsed.entries,
-        parsed.blocks,
-        problems,
-        content=content,
-        unread_places=unreadable,
-    )
+    request = Request(path, projects, sessions, since, until, content, workers)
+    begun = time.time_ns()
+    found, unread_places = request.find()
+    read = read_files(found, content=content, workers=workers, progress=progress, cache=is_wanted(cache), begun=begun)
+    files, entries, blocks, problems = request.tables(read)
+    source = Source(request, found, read, begun)
+    return Transcripts(files, entries, blocks, problems, content=content, unread_places=unread_places, source=source)
 
 
-def read_files(
-    found: Sequence[FoundFile],
-    *,
-    content: Reading = "none",
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Assembled:
-    """The frames of these files, cold: every byte is read."""
-    pieces, owners = cut_pieces(found)
-    jobs, groups = _group(pieces, owners, found, content)
-    total = sum(f.size for f in found)
-    n = workers or (1 if total < WORKER_BYTES else min(os.cpu_count() or 1, 8))
-    results = run_jobs(jobs, workers=n, progress=progress)
-    return assemble(found, groups, results)
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    path: PathLike | Sequence[PathLike] | None
+    projects: Wanted
+    sessions: Wanted
+    since: str | date | datetime | None
+    until: str | date | datetime | None
+    content: Content
+    workers: int | None
+
+    def find(self) -> tuple[list[FoundFile], list[tuple[str, str]]]:
+        """The files there are now, and the folders that could not be listed."""
+        unread: list[tuple[str, str]] = []
+        found = find_files(
+            self.path,
+            projects=self.projects,
+            sessions=self.sessions,
+            on_error=lambda place, e: unread.append((place, e.strerror or type(e).__name__)),
+        )
+        return found, unread
+
+    def tables(self, read: Assembled) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Files, entries, blocks and problems of the files asked for."""
+        kept = keep_files(read, _wanted(read.files, self.projects, self.since, self.until))
+        problems = pl.concat([kept.problems, find_folder_problems(kept.files)]).sort(PROBLEMS.order, nulls_last=True)
+        return kept.files, kept.entries, kept.blocks, problems
 
 
-def cut_pieces(found: Sequence[FoundFile]) -> tuple[list[Piece], list[int]]:
-    """The pieces that the files are read in, in order, and the number of the file each belongs to."""
-    pieces: list[Piece] = []
-    owners: list[int] = []
-    for number, file in enumerate(found):
-        cut = _line_ends(file) if file.size > SPLIT_BYTES and file.path.endswith(".jsonl") else [0]
-        for start, stop in zip(cut, [*cut[1:], -1], strict=True):
-            pieces.append(Piece(file.path, start, stop - start if stop >= 0 else -1, 1, stop < 0))
-            owners.append(number)
-    return pieces, owners
+@dataclass(frozen=True)
+class Source:
+    """Where loaded transcripts come from: what was asked for, found and read, and when."""
+
+    request: Request
+    found: list[FoundFile]
+    read: Assembled
+    begun: int
 
 
-def _line_ends(file: FoundFile) -> list[int]:
-    """Offsets at which a large file can be cut: 0 and places right behind a newline, about ``SPLIT_BYTES`` apart."""
-    cuts = [0]
-    try:
-        with open(file.path, "rb") as f:
-            while (at := cuts[-1] + SPLIT_BYTES) < file.size:
-                f.seek(at)
-                place = at
-                while chunk := f.read(1 << 20):
-                    end = chunk.find(b"\n")
-                    if end >= 0:
-                        place += end + 1
-                        break
-                    place += len(chunk)
-                if not chunk or place >= file.size:
-                    break
-                cuts.append(place)
-    except OSError:
-        # The same failure comes again when the piece is read, and is reported there.
-        return [0]
-    return cuts
-
-
-def _group(
-    pieces: list[Piece], owners: list[int], found: Sequence[FoundFile], content: Reading
-) -> tuple[list[Job], list[list[int]]]:
-    jobs: list[Job] = []
-    groups: list[list[int]] = []
-    size = JOB_BYTES
-    for piece, owner in zip(pieces, owners, strict=True):
-        n = piece.length if piece.length >= 0 else found[owner].size - piece.offset
-        if not jobs or size + n > JOB_BYTES or len(jobs[-1].pieces) >= 2000:
-            jobs.append(Job([], content))
-            groups.append([])
-            size = 0
-        jobs[-1].pieces.append(piece)
-        groups[-1].append(owner)
-        size += n
-    return jobs, groups
+def read_on(source: Source) -> Source | None:
+    """What is there now, read from where each file ended; None when nothing has changed."""
+    begun = time.time_ns()
+    request = source.request
+    found, _ = request.find()
+    if [signature(f) for f in found] == [signature(f) for f in source.found] and not is_racy(found, source.begun):
+        return None
+    shelf = shelf_of(source.found, source.read, begun=source.begun)
+    read = read_again(found, [shelf], content=request.content, workers=request.workers)
+    return Source(request, found, read, begun)
 
 
 def _wanted(

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from .assemble import Assembled
 from .find import FoundFile
 from .jobs import Facts, JobResult, Summary
 
@@ -119,6 +121,48 @@ class New:
 
 
 Step = Held | Grown | New
+
+
+def shelf_of(found: Sequence[FoundFile], read: Assembled, *, begun: int, only: list[int] | None = None) -> Shelf:
+    """What was read, as a shelf; ``begun`` is when, in nanoseconds, ``only`` are the files wanted.
+
+    Left out are files that could not be read. One that changed after it was found has other times since, so that its
+    bytes are hashed before its rows are used.
+    """
+    wanted = range(len(found)) if only is None else only
+    unread = set(read.problems.filter(pl.col("code") == "unreadable_file")["file_id"])
+    wanted = [i for i in wanted if i not in unread]
+    if len(wanted) < len(found):
+        mask = np.zeros(len(found), dtype=bool)
+        mask[wanted] = True
+        read = read.select(pl.Series(mask))
+    rows = np.cumsum([0, *(f.n_rows for f in read.facts)])
+    firsts = np.searchsorted(read.blocks["entry_id"].to_numpy(), rows)
+    records = [
+        Record(found[i].path, signature(found[i]), is_racy([found[i]], begun), facts, summary, row, block, end - block)
+        for i, facts, summary, row, block, end in zip(
+            wanted,
+            read.facts,
+            read.summaries,
+            rows.tolist()[:-1],
+            firsts.tolist()[:-1],
+            firsts.tolist()[1:],
+            strict=True,
+        )
+    ]
+    problems = read.problems.filter(pl.col("file_id").is_not_null() & (pl.col("code") != "bad_meta"))
+    problems = problems.select(
+        pl.col("file_id").cast(pl.Int64).alias("part"),
+        pl.col("entry_id").alias("row"),
+        *("line_no", "byte_offset", "code", "detail"),
+    )
+    entries = read.entries.rename({"entry_id": "row", "file_id": "part"})
+    return Shelf(records, entries, read.blocks.rename({"entry_id": "row"}), problems)
+
+
+def is_racy(found: Iterable[FoundFile], begun: int) -> bool:
+    """Whether one of these files was written so shortly before that a later write could have left its times alone."""
+    return any(max(f.mtime_ns, f.ctime_ns) > begun - RACY_NS for f in found)
 
 
 def plan(found: Sequence[FoundFile], shelves: Sequence[Shelf]) -> list[Step]:
