@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .conversations import Conversations, View
     from .cost import Detail, Moment
+    from .load import Source
     from .policies import Policy
     from .prices import Overrides, PriceTable
     from .resume import Apply, RulesChoice
@@ -44,7 +45,9 @@ class Transcripts:
         *,
         content: Content = "none",
         unread_places: Sequence[tuple[str, str]] = (),
+        source: Source | None = None,
     ) -> None:
+        self._source = source
         self.files = files
         self.entries = entries
         self.blocks = blocks
@@ -53,6 +56,32 @@ class Transcripts:
         self.content: Content = content
         self.unread_places = tuple(unread_places)
         """Folders that could not be listed, with the reason."""
+
+    def refresh(self) -> Transcripts:
+        """These transcripts, with what was written since: files that grew are read from where they ended.
+
+        Tables are computed anew when next asked for; frames taken before stay as they are.
+        """
+        self.read_on()
+        return self
+
+    def read_on(self) -> bool:
+        """As ``refresh``; whether anything had changed."""
+        from .load import read_on
+
+        if self._source is None:
+            raise UsageError("these transcripts were not loaded from files; only what load() gave can be refreshed")
+        source = read_on(self._source)
+        if source is None:
+            return False
+        tables = source.request.tables(source.read)
+        for name in [n for n in vars(self) if isinstance(getattr(type(self), n, None), cached_property)]:
+            delattr(self, name)
+        self.files, self.entries, self.blocks, self.read_problems = tables
+        self._source = source
+        for watcher in [*self.watchers]:
+            watcher.refresh()
+        return True
 
     @cached_property
     def _usage(self) -> Usage:
