@@ -23,6 +23,7 @@ _WHERE = {
     "load_sample": "sample",
     "follow": "follow",
     "Transcripts": "transcripts",
+    "scan_parquet": "parquet",
     "list_sessions": "listing",
     "read_history": "history",
     "prices": "prices",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .history import read_history as read_history
     from .listing import list_sessions as list_sessions
     from .load import load as load
+    from .parquet import scan_parquet as scan_parquet
     from .prices import prices as prices
     from .projects import project_of as project_of
     from .projects import project_slug as project_slug

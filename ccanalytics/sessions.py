@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from .amounts import call_amounts, finish_amounts, prefixed, sum_amounts
+from .beside import Heading
 from .details import read_details
 from .listing import read_listing
 from .schema.work import SESSIONS
@@ -79,7 +80,7 @@ def build_sessions(
     for prefix in ("", "main_", "agents_"):
         rows = finish_amounts(rows, prefix)
     rows = rows.with_columns(
-        n_concurrent=_concurrent(rows),
+        n_concurrent=count_concurrent(rows),
         span_ms=(pl.col("ended_at") - pl.col("started_at")).dt.total_milliseconds(),
     )
     counts = [
@@ -262,7 +263,7 @@ def _with_title(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(title=title, title_source=told, agent_name=name)
 
 
-def _concurrent(rows: pl.DataFrame) -> pl.Series:
+def count_concurrent(rows: pl.DataFrame) -> pl.Series:
     """Per session, the most other sessions of its project alive at one moment of its span."""
     begin = rows["started_at"].dt.epoch("ms").to_numpy()
     end = rows["ended_at"].dt.epoch("ms").to_numpy()
@@ -278,13 +279,22 @@ def _concurrent(rows: pl.DataFrame) -> pl.Series:
     return pl.Series("n_concurrent", out)
 
 
-def read_titles(files: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFrame, raw: ReadRaw | None) -> pl.DataFrame:
+def read_titles(
+    files: pl.DataFrame,
+    entries: pl.DataFrame,
+    members: pl.DataFrame,
+    raw: ReadRaw | None,
+    *,
+    headings: Mapping[str, Heading] | None = None,
+) -> pl.DataFrame:
     """``session_id, shown, shown_source, is_beside``: the title the list of sessions shows, by Claude Code's own rules.
 
     Parameters
     ----------
     raw
         Reads entries again by their ids; without it the summaries that stand in other sessions' files are left out.
+    headings
+        What the list shows of each file, by path; without it the files are read.
 
     Notes
     -----
@@ -300,7 +310,8 @@ def read_titles(files: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFram
     kinds = {k: set(said.filter(pl.col("type") == k)["home"].drop_nulls()) for k in ("custom-title", "last-prompt")}
     rows = []
     for session_id, path, kind in own.select("session_id", "path", pl.col("kind").cast(pl.String)).iter_rows():
-        shown, source = _shown(path, session_id, kinds, summaries)
+        heading = headings.get(path) if headings is not None else read_heading(path)
+        shown, source = _shown(heading, session_id, kinds, summaries)
         rows.append((session_id, shown, source, kind == "agent"))
     known = {r[0] for r in rows}
     rows += [(s, text, "summary", False) for s, text in sorted(summaries.items()) if s not in known]
@@ -308,10 +319,14 @@ def read_titles(files: pl.DataFrame, entries: pl.DataFrame, members: pl.DataFram
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
+def read_heading(path: str) -> Heading | None:
+    """What the list of sessions shows of a file; None when it is not listed."""
+    return read_listing(path) if Path(path).suffix == ".jsonl" else None
+
+
 def _shown(
-    path: str, session_id: str, kinds: dict[str, set[str]], summaries: dict[str, str]
+    listing: Heading | None, session_id: str, kinds: dict[str, set[str]], summaries: dict[str, str]
 ) -> tuple[str | None, str | None]:
-    listing = read_listing(path) if Path(path).suffix == ".jsonl" else None
     about = summaries.get(session_id)
     if listing is None:
         return about, "summary" if about else None

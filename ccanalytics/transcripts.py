@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import polars as pl
 
@@ -18,6 +19,7 @@ from .schema.base import PROBLEMS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .beside import Beside
     from .conversations import Conversations, View
     from .cost import Detail, Moment
     from .load import Source
@@ -45,9 +47,14 @@ class Transcripts:
         *,
         content: Content = "none",
         unread_places: Sequence[tuple[str, str]] = (),
+        beside: Beside | None = None,
         source: Source | None = None,
     ) -> None:
         self._source = source
+        self.watchers: WeakSet[Any] = WeakSet()
+        """Widgets and whatever else has ``refresh()``: told when something new was read."""
+        self.beside = beside
+        """What stands beside the transcripts, where it is not to be read from their folders."""
         self.files = files
         self.entries = entries
         self.blocks = blocks
@@ -156,7 +163,16 @@ class Transcripts:
         from .work import Work
 
         words = self.content != "none"
-        return Work(self.files, self.entries, self.blocks, self.calls, self.ledger, with_words=words, raw=self.raw)
+        return Work(
+            self.files,
+            self.entries,
+            self.blocks,
+            self.calls,
+            self.ledger,
+            with_words=words,
+            raw=self.raw,
+            beside=self.beside,
+        )
 
     @property
     def tools(self) -> pl.DataFrame:
@@ -203,9 +219,7 @@ class Transcripts:
         """What is derived from the links between entries; ``edges``, ``chains``, ``resume`` … ask it."""
         from .conversations import Conversations
 
-        return Conversations(
-            self.files, self.entries, self.blocks, self.read_problems, raw=self.raw, agents=lambda: self.agents
-        )
+        return Conversations(self.files, self.entries, self.blocks, self.read_problems, raw=self.raw)
 
     @property
     def edges(self) -> pl.DataFrame:
@@ -269,6 +283,12 @@ class Transcripts:
     def state(self, session_id: str, at: int | str | None = None) -> State:
         """What a resume restores of a session beside the conversation, at its end or at an entry (id or uuid)."""
         return self._work.state(session_id, at)
+
+    def write_parquet(self, out: str | Path) -> None:
+        """Write every table to a folder of Parquet files, or add to one; see :mod:`ccanalytics.parquet`."""
+        from .parquet import write_parquet
+
+        write_parquet(self, out)
 
     def raw(self, entry_ids: int | Iterable[int]) -> list[dict[str, Any]]:
         """The original objects of these entries, in the order given, read again from their files.

@@ -7,6 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from .agents import build_agents
+from .beside import Beside
 from .compactions import build_compactions
 from .errors import UsageError
 from .events import build_events
@@ -33,6 +34,8 @@ class Work:
         Whether words of the conversation were asked for: then shell commands are named too.
     raw
         Reads entries again by their ids (``Transcripts.raw``); titles and states need words that no table holds.
+    beside
+        What stands beside the transcripts, where it is not to be read from their folders.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Work:
         *,
         with_words: bool = False,
         raw: ReadRaw | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self.files = files
         self.entries = entries
@@ -55,6 +59,7 @@ class Work:
         )
         self.with_words = with_words
         self.raw = raw
+        self.beside = beside
 
     @cached_property
     def members(self) -> pl.DataFrame:
@@ -137,6 +142,8 @@ class Work:
     @cached_property
     def team_members(self) -> pl.DataFrame:
         """Members of teams; see :func:`~ccanalytics.teams.read_teams`."""
+        if self.beside is not None:
+            return self.beside.team_members
         return read_teams(self.files["root"].drop_nulls().unique(maintain_order=True))
 
     @cached_property
@@ -191,7 +198,13 @@ class Work:
             compactions=self.compactions,
             problems=problems,
             parallel=sum_parallelism(self.parallelism, self.intervals, self.agents, self.pairs),
-            titles=read_titles(self.files, self.entries, self.members, self.raw),
+            titles=read_titles(
+                self.files,
+                self.entries,
+                self.members,
+                self.raw,
+                headings=self.beside.headings if self.beside is not None else None,
+            ),
         )
 
     def state(self, session_id: str, at: int | str | None = None) -> State:
