@@ -116,8 +116,10 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
 
 def _summaries(entries: pl.DataFrame, files: Sequence[int], n_files: int) -> list[Summary]:
     """What the lines of these files say of their file."""
-    has_envelope = pl.col("is_sidechain").is_not_null()
-    lines = entries.lazy().select("file_id", "cwd", "session_id", "agent_id", "timestamp", "is_sidechain", "team_name")
+    has_envelope = pl.col("is_sidechain").is_not_null() | (pl.col("uuid").is_not_null() & pl.col("has_message"))
+    lines = entries.lazy().select(
+        "file_id", "cwd", "session_id", "agent_id", "timestamp", "is_sidechain", "team_name", "uuid", "has_message"
+    )
     if len(files) < n_files:
         lines = lines.filter(pl.col("file_id").is_in(list(files)))
     found = (
@@ -127,7 +129,11 @@ def _summaries(entries: pl.DataFrame, files: Sequence[int], n_files: int) -> lis
             pl.col("timestamp").min().dt.epoch("ms").alias("first_ms"),
             pl.col("timestamp").max().dt.epoch("ms").alias("last_ms"),
             # An agent's transcript can be named like a session: then all its lines are an agent's, or a team member's.
-            (pl.col("is_sidechain").all() | pl.col("team_name").filter(has_envelope).is_not_null().all())
+            (
+                pl.col("is_sidechain").filter(has_envelope).fill_null(False).all()
+                | pl.col("agent_id").filter(has_envelope).is_not_null().all()
+                | pl.col("team_name").filter(has_envelope).is_not_null().all()
+            )
             .and_(has_envelope.any())
             .alias("holds_agent"),
         )

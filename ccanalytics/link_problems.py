@@ -23,7 +23,8 @@ def link_problems(links: Links, files: pl.DataFrame) -> pl.DataFrame:
 
     Codes: ``missing_parent``, ``parent_in_other_file``, ``cycle``, ``duplicate_uuid``, ``foreign_session``,
     ``kept_messages_missing``. Each names
-    the line, both ends and the time between them (for a missing end: since the entry before in the file).
+    the line, both ends and the time between them (for a missing end: since the last
+    entry before in the file that has a time).
     """
     rows = [
         _missing(links, np.flatnonzero(links.is_missing)),
@@ -58,6 +59,13 @@ def _before(links: Links, rows: Rows) -> Rows:
     return np.where((up >= 0) & (links.file[up.clip(min=0)] == links.file[rows]), up, NONE)
 
 
+def _timed_before(links: Links, rows: Rows) -> Rows:
+    """The nearest entry before in the file that has a time: snapshots and other metadata have none."""
+    timed = np.maximum.accumulate(np.where(links.time != NO_TIME, np.arange(len(links.time)), NONE))
+    up = np.where(rows > 0, timed[(rows - 1).clip(min=0)], NONE)
+    return np.where((up >= 0) & (links.file[up.clip(min=0)] == links.file[rows]), up, NONE)
+
+
 def _missing(links: Links, rows: Rows) -> pl.DataFrame:
     words = pl.Series(["the parent is in no file that was read"] * len(rows), dtype=pl.String)
     return _problem(
@@ -65,7 +73,7 @@ def _missing(links: Links, rows: Rows) -> pl.DataFrame:
         rows,
         "missing_parent",
         links.entries["parent_uuid"][rows],
-        _gap(links, rows, _before(links, rows)),
+        _gap(links, rows, _timed_before(links, rows)),
         words,
     )
 

@@ -61,9 +61,10 @@ def build_members(
 
 def _agent_files(entries: pl.DataFrame) -> pl.DataFrame:
     """Files whose conversation is an agent's from end to end, wherever they lie and however they are named."""
-    nodes = entries.filter(pl.col("type").is_in(NODE_TYPES) & pl.col("is_sidechain").is_not_null())
+    has_envelope = pl.col("is_sidechain").is_not_null() | (pl.col("uuid").is_not_null() & pl.col("has_message"))
+    nodes = entries.filter(pl.col("type").is_in(NODE_TYPES) & has_envelope)
     return nodes.group_by("file_id").agg(
-        pl.col("is_sidechain").all().alias("all_sidechain"),
+        pl.col("is_sidechain").fill_null(False).all().alias("all_sidechain"),
         pl.col("agent_id").drop_nulls().first().alias("line_agent_id"),
         (pl.col("agent_name") + "@" + pl.col("team_name")).drop_nulls().first().alias("member_id"),
     )

@@ -64,7 +64,23 @@ def classify(path: str, name: str, trail: tuple[str, ...]) -> Facts | None:
     if head is None:
         return Facts("session", "session", stem) if beside_sessions else None
     layout: Layout = "other" if not beside_sessions else "flat" if head.kind == "agent" else "session"
-    return Facts(head.kind, layout, head.session_id or stem, head.agent_id)
+    # Its first lines may be copied from another session: a name that its own lines repeat is the session's.
+    own = stem if head.kind == "session" and _names_session(path, stem) else None
+    return Facts(head.kind, layout, own or head.session_id or stem, head.agent_id)
+
+
+def _names_session(path: str, session_id: str) -> bool:
+    """True when a line at the beginning or at the end of a file carries this session id."""
+    try:
+        with _open(path) as file:
+            ends = file.read(HEAD_BYTES)
+            if len(ends) == HEAD_BYTES and file.seekable() and not path.endswith((".gz", ".zst")):
+                file.seek(-HEAD_BYTES, os.SEEK_END)
+                ends += file.read(HEAD_BYTES)
+    except (OSError, EOFError, ValueError):
+        return False
+    name = json.dumps(session_id, ensure_ascii=False).encode("utf-8", "replace")
+    return b'"sessionId":' + name in ends or b'"sessionId": ' + name in ends
 
 
 def _below_subagents(path: str, stem: str, agent: str | None, trail: tuple[str, ...]) -> Facts:
@@ -98,7 +114,8 @@ def head_of(data: bytes) -> Head | None:
     """What the first lines of a file, given as bytes, say it is; ``None`` when they are no transcript's."""
     session_id = None
     for line in lines_of(data):
-        has_envelope = b'"isSidechain"' in line
+        # Lines made by hand or by relays leave `isSidechain` out; a line of the conversation has a uuid then.
+        has_envelope = b'"isSidechain"' in line or b'"uuid":' in line
         if not has_envelope and (session_id or b'"sessionId"' not in line):
             continue
         head = _facts_on(line)

@@ -1,0 +1,78 @@
+"""Lines with few fields, as relays, exporters and people write them: nothing depends on fields that may be left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ccanalytics as cc
+from tests.build import uid
+
+Line = dict[str, Any]
+
+
+def _user(name: str, parent: str | None = None, **fields: object) -> Line:
+    return {"type": "user", "uuid": name, "parentUuid": parent, "message": {"content": "hello"}, **fields}
+
+
+def _answer(name: str, parent: str | None = None, **fields: object) -> Line:
+    message = {
+        "id": f"m-{name}",
+        "model": "claude-sonnet-4-5",
+        "content": [{"type": "text", "text": "ok"}],
+        "usage": {"input_tokens": 1, "output_tokens": 10},
+    }
+    return {"type": "assistant", "uuid": name, "parentUuid": parent, "message": message, **fields}
+
+
+def _load(folder: Path, **sessions: list[Line]) -> cc.Transcripts:
+    for name, lines in sessions.items():
+        path = folder / "projects" / "-w" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps({"sessionId": name, **line}) + "\n" for line in lines))
+    return cc.load(folder)
+
+
+@pytest.mark.parametrize("name", ["s1", uid("s1")])
+def test_a_session_with_a_sidechain_inside_is_a_session_without_is_sidechain_on_its_own_lines(
+    tmp_path: Path, name: str
+) -> None:
+    lines = [_user("u1"), _answer("a1", "u1"), _user("x1", isSidechain=True), _answer("x2", "x1", isSidechain=True)]
+    t = _load(tmp_path, **{name: lines})
+    assert t.files["kind"].to_list() == ["session"]
+    assert t.resume(name)["uuid"].to_list() == ["u1", "a1"]
+    assert t.agents.select("depth", "own_calls").rows() == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("name", ["x9", uid("x9")])
+def test_ag08_an_agents_file_of_any_name_is_known_by_the_agent_id_on_its_lines(tmp_path: Path, name: str) -> None:
+    lines = [{"type": "mode", "mode": "normal"}, _user("u1", agentId="a9"), _answer("a1", "u1", agentId="a9")]
+    t = _load(tmp_path, **{name: lines})
+    assert t.files.select("kind", "agent_id").rows() == [("agent", "a9")]
+    assert t.calls["agent_id"].to_list() == ["a9"]
+
+
+def test_de07_a_resumed_files_own_lines_name_its_session_not_the_lines_it_copied(tmp_path: Path) -> None:
+    first = [_answer(f"a{i}", timestamp=f"2026-01-02T10:0{i}:00Z", sessionId="f1") for i in range(3)]
+    own = [_answer("b1", "a2", timestamp="2026-01-02T12:00:00Z", sessionId="f2")]
+    t = _load(tmp_path, f1=first, f2=first + own)
+    assert t.files["session_id"].to_list() == ["f1", "f2"]
+    assert t.sessions.select("session_id", "calls", "forked_from").rows() == [("f1", 3, None), ("f2", 1, "f1")]
+    assert t.sessions["started_at"].dt.hour().to_list() == [10, 12]
+
+
+def test_a_file_that_was_renamed_is_the_session_its_lines_name(tmp_path: Path) -> None:
+    t = _load(tmp_path, backup=[_answer("a1", sessionId="s7")])
+    assert t.sessions["session_id"].to_list() == ["s7"]
+
+
+def test_pa19_the_gap_before_a_missing_parent_is_told_past_lines_without_a_time(tmp_path: Path) -> None:
+    thinking = _answer("a1", timestamp="2026-01-02T10:00:00Z")
+    snapshot = {"type": "file-history-snapshot", "messageId": "q", "snapshot": {}}
+    t = _load(tmp_path, s1=[thinking, snapshot, _user("u2", "ghost", timestamp="2026-01-02T10:05:00Z")])
+    missing = t.problems.filter(pl.col("code") == "missing_parent")
+    assert missing.select("uuid", "other_uuid", "line_no", "gap_ms").rows() == [("u2", "ghost", 3, 300_000)]
