@@ -36,5 +36,5 @@ def test_a_fact_of_another_type_is_null_and_rows_stay_in_place(details: list[str
 def test_numbers_become_the_kind_asked_for() -> None:
     details = pl.Series(['{"a":1}', '{"a":1.6}', '{"a":"x"}', '{"a":true}', '{"a":1e300}'])
     assert read_details(details, {"a": "i64"})["a"].to_list() == [1, 1, None, None, None]
-    assert read_details(details, {"a": "f64"})["a"].to_list() == [1.0, 1.6, None, None, 1e300]
+    assert read_details(details, {"a": "f64"})["a"].to_list() == [1.0, 1.6, None, None, None]
     assert read_details(details, {"a": "str"})["a"].to_list() == ["1", "1.6", "x", None, "1e+300"]
