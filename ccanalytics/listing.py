@@ -149,7 +149,8 @@ def _last(data: bytes | mmap.mmap, key: bytes) -> str | None:
             value = _VALUE.match(data, at + len(pattern))
             if value:
                 return _unescaped(value[0][:-1])
-            at = data.rfind(pattern, 0, at)
+            # Two of them can share a quote.
+            at = data.rfind(pattern, 0, at + len(pattern) - 1)
     return None
 
 
