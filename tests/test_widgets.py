@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,6 +13,7 @@ import traitlets
 
 import ccanalytics as cc
 from ccanalytics.widgets import AgentTree, Compactions, Conversation, Explorer, Usage
+from tests.build import assistant, chain, dump, user, write_session
 from tests.widgets_data import Frames, made_up
 
 ALL = [Usage, Compactions, AgentTree, Conversation, Explorer]
@@ -296,7 +299,36 @@ def test_what_is_chosen_in_one_view_sets_the_session_of_the_others(sample: Any) 
     assert w.children[1].agent == key.split("\n")[1]
 
 
-def test_refresh_and_live_show_what_was_added(sample: Any) -> None:
+def test_refresh_shows_what_was_appended(tmp_path: Path) -> None:
+    lines = chain(user("u1", "hello"), assistant("a1", "one"), user("u2", "go on"), assistant("a2", "two"))
+    path = write_session(tmp_path, lines[:2])
+    t = cc.load(tmp_path, cache=False)
+    usage, conversation = Usage(t), Conversation(t)
+    assert usage.view["about"].startswith("1 calls")
+    with path.open("ab") as file:
+        file.writelines(dump(line) + b"\n" for line in lines[2:])
+    t.refresh()
+    assert usage.view["about"].startswith("2 calls")
+    assert conversation.view["total"] == 4
+    conversation.close()
+    assert conversation not in t.watchers
+
+
+def test_live_reads_by_itself_until_closed(tmp_path: Path) -> None:
+    lines = chain(user("u1", "hello"), assistant("a1", "one"), user("u2", "go on"), assistant("a2", "two"))
+    path = write_session(tmp_path, lines[:2])
+    w = Usage(cc.load(tmp_path, cache=False))
+    read = threading.Event()
+    w.observe(lambda _: read.set(), "view")
+    w.follow(0.02)
+    with path.open("ab") as file:
+        file.writelines(dump(line) + b"\n" for line in lines[2:])
+    assert read.wait(20)
+    w.close()
+    assert w.view["about"].startswith("2 calls")
+
+
+def test_refresh_and_close(sample: Any) -> None:
     t = made_up(50, entries=4)
     w = Usage(t)
     assert w.view["about"].startswith("50 calls")

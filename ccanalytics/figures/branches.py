@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from .style import COLORS, faint, finish, ink, muted, new_axes, remark, say_empty
+from .text import number_axis
 
 MAX_TRACKS = 60
 
@@ -74,6 +75,7 @@ def plot_branches(
     ax.set_ylim(len(tracks) - 0.3, -0.7)
     ax.set_xlabel("entry of the file, in order")
     ax.margins(x=0.02)
+    number_axis(ax.xaxis, "calls")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False, fontsize=9)
     remark(ax, f"{len(whole) - len(tracks)} shorter branches not shown" if len(whole) > len(tracks) else "")
     return finish(ax, "Branches: rewinds, forks, compactions", grid="none")

@@ -113,6 +113,7 @@ class Widget(Shown, anywidget.AnyWidget):  # type: ignore[misc]
         self._follower: Follower | None = None
         super().__init__(selection=eager(getattr(t, self.table)).clear(), **options)
         self._start()
+        watch(t, self)
         self.on_msg(self._answer)
         for reaction, names in self.reactions.items():
             self.observe(getattr(self, reaction), names)
@@ -130,19 +131,15 @@ class Widget(Shown, anywidget.AnyWidget):  # type: ignore[misc]
     def follow(self, seconds: float = LIVE_SECONDS) -> None:
         """Read what is appended to the transcripts every so many seconds, until ``close()``."""
         if self._follower is None:
-            self._follower = Follower(self._read_on, seconds)
-
-    def _read_on(self) -> None:
-        before = len(eager(self.t.entries))
-        self.t.refresh()
-        if len(eager(self.t.entries)) != before:
-            self.refresh()
+            # Reading tells every widget that shows these transcripts, this one too.
+            self._follower = Follower(self.t.refresh, seconds)
 
     def close(self) -> None:
         """End the widget, and stop following."""
         if self._follower is not None:
             self._follower.stop()
             self._follower = None
+        getattr(self.t, "watchers", set()).discard(self)
         super().close()
 
     def _answer(self, _: Any, question: Any, buffers: Any = None) -> None:
@@ -159,10 +156,16 @@ class Widget(Shown, anywidget.AnyWidget):  # type: ignore[misc]
     """What the page may ask."""
 
 
+def watch(t: Any, widget: Any) -> None:
+    """Have the widget told when ``t`` reads something new (an object made of Parquet never does)."""
+    if hasattr(t, "watchers"):
+        t.watchers.add(widget)
+
+
 class Follower:
     """Calls a function every so many seconds: on the kernel's loop where there is one, else in a thread."""
 
-    def __init__(self, call: Callable[[], None], seconds: float) -> None:
+    def __init__(self, call: Callable[[], object], seconds: float) -> None:
         self._call, self._seconds = call, seconds
         self._stopped = threading.Event()
         try:

@@ -53,7 +53,7 @@ class Explorer(Shown, ipywidgets.VBox):  # type: ignore[misc]
         self._show(None)
         self.observe(self._show, "tab")
         if live:
-            self._follower = Follower(self._read_on, LIVE_SECONDS)
+            self._follower = Follower(t.refresh, LIVE_SECONDS)
 
     def view(self, name: str) -> Widget:
         """The view of that name; made when it is first asked for."""
@@ -90,12 +90,6 @@ class Explorer(Shown, ipywidgets.VBox):  # type: ignore[misc]
         """Show what the tables hold now."""
         for made in self._views.values():
             made.refresh()
-
-    def _read_on(self) -> None:
-        before = len(eager(self.t.entries))
-        self.t.refresh()
-        if len(eager(self.t.entries)) != before:
-            self.refresh()
 
     def close(self) -> None:
         """End the widget and its views, and stop following."""

@@ -114,6 +114,8 @@ def test_every_widget_works_in_jupyterlab(lab: tuple[str, Path], browser: Browse
     assert chosen(folder, "Explorer", page, explorer.locator(".cca-box").first.click) == f"{behind_first_box()} call_id"
     page.get_by_role("button", name="Agents", exact=True).click()
     expect(page.locator(".cca[aria-label='Agent tree']")).to_have_count(2)
+    page.get_by_role("button", name="Usage", exact=True).click()
+    explorer.locator(".cca-box.cca-pale").first.wait_for()
     shot(page, page.locator(".jp-OutputArea").last, "lab_explorer")
 
     page.evaluate(COMMAND, ["apputils:change-theme", {"theme": "JupyterLab Dark"}])
