@@ -103,7 +103,7 @@ class UsageColumns:
         void = {name for name in whole.columns if name not in _KEPT or whole[name].null_count() == len(whole)}
         held = whole.select([name for name in whole.columns if name not in void])
         nulls = Nulls(n)
-        columns = pl.concat([held, held.clear(1)])[pl.Series(where)].to_dict()
+        columns = pl.concat([held, held.clear(1)])[pl.Series(where)].to_dict() if held.columns else {}
         columns |= {name: nulls.of(whole.schema[name]) for name in void}
         columns["row"] = pl.Series(np.arange(first_row, first_row + n, dtype=np.int64))
         for name in (*_PLACES, *_SHARED, "has_message"):

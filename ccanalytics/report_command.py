@@ -15,10 +15,12 @@ from .markup import markdown_text
 from .prices import load_prices
 from .sample import load_sample
 from .show import csv_out, html_out, json_text, markdown_out, note, print_table, write_out
-from .table_command import load_from
+from .table_command import load_from, selection
 from .transcripts import Transcripts
+from .usage_only import UsageTranscripts, is_enough, load_usage
 from .zones import local_zone_name, zone
 
+Loaded = Transcripts | UsageTranscripts
 # Formats that people read fall back on the sample; a program must never take the sample for the user's own data.
 FOR_PEOPLE = ("table", "markdown", "html")
 
@@ -40,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _transcripts(args: argparse.Namespace) -> tuple[Transcripts, bool]:
-    t = load_from(args)
+def _transcripts(args: argparse.Namespace) -> tuple[Loaded, bool]:
+    t: Loaded = load_usage(args.config_dir, **selection(args)) if is_enough(args.by) else load_from(args)
     if len(t.files):
         return t, False
     chosen = bool(args.config_dir or args.project or args.session)
@@ -57,7 +59,7 @@ def _transcripts(args: argparse.Namespace) -> tuple[Transcripts, bool]:
     return load_sample(cache=False), True
 
 
-def render(t: Transcripts, args: argparse.Namespace, *, is_sample: bool = False) -> str:
+def render(t: Loaded, args: argparse.Namespace, *, is_sample: bool = False) -> str:
     """The report as text in ``args.format``."""
     options = _options(t, args)
     if args.format == "json":
@@ -85,14 +87,14 @@ def render(t: Transcripts, args: argparse.Namespace, *, is_sample: bool = False)
     return ""
 
 
-def report_json(t: Transcripts, *, by: str, **options: Any) -> dict[str, object]:
+def report_json(t: Loaded, *, by: str, **options: Any) -> dict[str, object]:
     """The report as DESIGN's JSON object: rows, totals, unpriced_models, problems by code."""
     report = cost_report(t.cost_tables(by)[0], by, **options)
     counts = t.read_problems["code"].value_counts().sort("code")
     return report | {"problems": dict(counts.iter_rows())}
 
 
-def _options(t: Transcripts, args: argparse.Namespace) -> dict[str, Any]:
+def _options(t: Loaded, args: argparse.Namespace) -> dict[str, Any]:
     options: dict[str, Any] = {
         "tz": args.timezone,
         "policy": args.policy,
@@ -125,7 +127,7 @@ def _for_people(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     return _plain(frame).select(*names, *(pl.col(m).alias(short) for m, short in _SHORT.items()))
 
 
-def _notes(t: Transcripts, args: argparse.Namespace, totals: dict[str, Any], options: dict[str, Any]) -> list[str]:
+def _notes(t: Loaded, args: argparse.Namespace, totals: dict[str, Any], options: dict[str, Any]) -> list[str]:
     notes = []
     report = cost_report(t.calls, None, **{k: v for k, v in options.items() if k not in ("agents", "tools")})
     unpriced = report["unpriced_models"]

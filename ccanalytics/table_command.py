@@ -33,15 +33,18 @@ BASE = ("files", "entries", "blocks", "problems")
 
 def load_from(args: argparse.Namespace, **options: Any) -> Transcripts:
     """The transcripts that the options of a command name."""
-    return load(
-        args.config_dir,
-        projects=getattr(args, "project", None),
-        sessions=getattr(args, "session", None),
-        cache=False if getattr(args, "no_cache", False) else None,
-        workers=getattr(args, "workers", None),
-        progress=progress_bar("reading transcripts"),
-        **options,
-    )
+    return load(args.config_dir, **selection(args), **options)
+
+
+def selection(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options of a command say of what to load, and how."""
+    return {
+        "projects": getattr(args, "project", None),
+        "sessions": getattr(args, "session", None),
+        "cache": False if getattr(args, "no_cache", False) else None,
+        "workers": getattr(args, "workers", None),
+        "progress": progress_bar("reading transcripts"),
+    }
 
 
 def _in_span(frame: pl.DataFrame, args: argparse.Namespace) -> pl.DataFrame:
