@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 from ccanalytics.graph import NONE
 
@@ -34,6 +36,10 @@ class Rounds:
             if p != tip and any(view.passive[c] and c not in self.on for c in below)
         }
 
+        self.at = 0
+        """Where the last group began: groups come in chain order, so that the next one is looked for from there."""
+        self.loose_on_way = any(x in self.on and view.passive[x] for x in self.has_loose)
+
     def mend(self) -> list[int]:
         """The chain with all groups mended."""
         done = set[int]()
@@ -51,13 +57,16 @@ class Rounds:
         by_call = self._by_call(lines, by_parent)
         results = {*by_parent, *by_call}
         self._move_early(top, names, results)
-        zone_at, zone = self._zone(top, names, results)
         first = sorted(x for x in (*lines, *by_parent) if x not in self.on)
         then = [x for x in by_call if x not in self.on]
-        if self.has_loose and (results or any(x in view.calls for x in lines)):
+        loose = self.loose_on_way or any(x in self.has_loose for x in (*names, *results))
+        if not first and not then and not loose:
+            return
+        zone_at, zone = self._zone(top, names, results)
+        if loose and (results or any(x in view.calls for x in lines)):
             starts = (*lines, *sorted(results), *(x for x in zone if view.passive[x]))
-            passive = self._passive(starts)
-            then += [x for x in passive if x not in then]
+            known = set(then)
+            then += [x for x in self._passive(starts) if x not in known]
         if not first and not then:
             return
         merged = _merge(zone, first, 1)
@@ -100,11 +109,12 @@ class Rounds:
             rest = [x for x in way if x not in early]
             last = max(i for i, x in enumerate(rest) if x in names)
             self.way = [*rest[: last + 1], *early[::-1], *rest[last + 1 :]]
+            self.at = 0
 
     def _zone(self, top: int, names: set[int], results: set[int]) -> tuple[int, list[int]]:
         """Where the group's stretch of the chain begins, and the stretch."""
         way = self.way
-        first = way.index(top)
+        first = self.at = way.index(top, self.at)
         last, left = first, sum(x in self.on for x in names) + sum(x in self.on for x in results) - 1
         i = first
         while left > 0 and i + 1 < len(way):
@@ -147,11 +157,14 @@ class Rounds:
 
 
 def _merge(zone: list[int], more: list[int], start: int) -> list[int]:
-    """``more`` put into ``zone`` by line: each before the first entry from ``start`` that stands later in the file."""
+    """``more`` (ascending) put into ``zone``, each before the first entry from ``start`` that stands later."""
     if not more:
         return zone
-    out = list(zone)
+    highest = list(accumulate(zone[start:], max))
+    out, done = zone[:start], 0
     for x in more:
-        at = next((i for i in range(start, len(out)) if out[i] > x), len(out))
-        out.insert(at, x)
-    return out
+        at = bisect_right(highest, x)
+        out += zone[start + done : start + at]
+        out.append(x)
+        done = at
+    return out + zone[start + done :]

@@ -49,8 +49,10 @@ def walk_session(nodes: Nodes, file: int, kept: Kept | None) -> tuple[list[int],
 
 def find_tip(view: View, rows: list[int], anchor: int, last_kept: int) -> int:
     """Where the chain ends when nothing hints at another place."""
+    speakers = [x for x in rows if view.kind[x] <= ASSISTANT]
+    reached = _reachable(view, speakers)
     for x in reversed(rows):
-        if view.side[x]:
+        if view.side[x] or not reached[x]:
             continue
         found = view.near(x)
         if any(not view.side[c] for c in view.children.get(x, ())):
@@ -63,6 +65,26 @@ def find_tip(view: View, rows: list[int], anchor: int, last_kept: int) -> int:
             return found
     main = [x for x in rows if not view.side[x]]
     return main[-1] if main else rows[-1]
+
+
+def _reachable(view: View, speakers: list[int]) -> list[bool]:
+    """Rows that can lead to a user or assistant entry, up or down; from others the search need not begin."""
+    reached = [False] * view.n
+    for x in speakers:
+        reached[x] = True
+    stack = list(speakers)
+    while stack:
+        for c in view.children.get(stack.pop(), ()):
+            if not reached[c]:
+                reached[c] = True
+                stack.append(c)
+    stack = list(speakers)
+    while stack:
+        p = view.up(stack.pop())
+        if p >= 0 and not reached[p]:
+            reached[p] = True
+            stack.append(p)
+    return reached
 
 
 def newest_leaf(view: View, top: int) -> int:
@@ -131,7 +153,8 @@ def walk(view: View, tip: int, steps: dict[int, Step]) -> list[int]:
             break
         if up < 0 or not view.alive[up] or up in seen:
             clock = clock or Clock(view)
-            up = clock.nearest(x, seen)
+            clock.pass_over(way)
+            up = clock.nearest(x)
             if up < 0:
                 break
             steps[up] = "spliced"
@@ -142,29 +165,70 @@ def walk(view: View, tip: int, steps: dict[int, Step]) -> list[int]:
 
 
 class Clock:
-    """Entries by time, to find the one that stands in for a missing parent."""
+    """Entries by time, to find the one that stands in for a missing parent.
+
+    Entries that were walked over are skipped in leaps, so that many of the same moment cost no more than others.
+    """
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self.sorted = {
-            side: sorted((view.time[x], x) for x in view.rows if view.side[x] is side and view.time[x] != NO_TIME)
-            for side in (False, True)
+        rows = [x for x in view.rows if view.time[x] != NO_TIME]
+        self.sides = {
+            side: Line(sorted((view.time[x], x) for x in rows if view.side[x] is side)) for side in (False, True)
         }
+        self.n_passed = 0
 
-    def nearest(self, x: int, seen: set[int]) -> int:
+    def pass_over(self, way: list[int]) -> None:
+        """Take out what was walked over since the last time."""
+        for x in way[self.n_passed :]:
+            if self.view.time[x] != NO_TIME:
+                self.sides[self.view.side[x]].take_out((self.view.time[x], x))
+        self.n_passed = len(way)
+
+    def nearest(self, x: int) -> int:
         """The latest entry not after ``x``, in the window, on its side, not seen; of equal ones the earliest line."""
         at = self.view.time[x]
         if at == NO_TIME:
             return NONE
-        entries = self.sorted[self.view.side[x]]
-        low, high = bisect_left(entries, (at - WINDOW_MS, -1)), bisect_right(entries, (at, self.view.n))
-        best = NONE
-        for t, y in reversed(entries[low:high]):
-            if best >= 0 and t < self.view.time[best]:
-                break
-            if y not in seen:
-                best = y
-        return best
+        line = self.sides[self.view.side[x]]
+        last = line.before(bisect_right(line.moments, (at, self.view.n)) - 1)
+        if last < 0 or line.moments[last][0] < at - WINDOW_MS:
+            return NONE
+        return line.moments[line.after(bisect_left(line.moments, (line.moments[last][0], -1)))][1]
+
+
+class Line:
+    """Sorted moments of which some are taken out; the nearest that is left is found in leaps."""
+
+    def __init__(self, moments: list[tuple[int, int]]) -> None:
+        self.moments = moments
+        self.down = list(range(len(moments)))
+        self.up = list(range(len(moments) + 1))
+
+    def take_out(self, moment: tuple[int, int]) -> None:
+        """Leave this moment out from now on."""
+        i = bisect_left(self.moments, moment)
+        self.down[i], self.up[i] = i - 1, i + 1
+
+    def before(self, i: int) -> int:
+        """The last place that is left, at or before ``i``; negative without one."""
+        way: list[int] = []
+        while i >= 0 and self.down[i] != i:
+            way.append(i)
+            i = self.down[i]
+        for j in way:
+            self.down[j] = i
+        return i
+
+    def after(self, i: int) -> int:
+        """The first place that is left, at or after ``i``."""
+        way: list[int] = []
+        while self.up[i] != i:
+            way.append(i)
+            i = self.up[i]
+        for j in way:
+            self.up[j] = i
+        return i
 
 
 def add_behind_tip(view: View, way: list[int], tip: int, steps: dict[int, Step]) -> list[int]:
