@@ -21,9 +21,10 @@ from .lake.export import CONTENTS, Summary, export
 from .lake.journal import read_state
 from .lake.manifest import Heading
 from .lake.scan import Lake
-from .load import Wanted, keep_files, read_files
+from .load import Wanted, keep_files
 from .parse import Content
 from .projects import is_project_wanted
+from .reading import read_files
 from .sessions import read_heading
 from .transcripts import Transcripts
 
@@ -170,7 +171,8 @@ def _headings(files: pl.DataFrame, t: Transcripts | None = None) -> dict[str, He
 
 def _content(root: Path, asked: Content | None) -> Content:
     held = read_state(root)[0]
-    return max(held.content if held is not None else "none", asked or "none", key=CONTENTS.index)  # type: ignore[return-value]
+    least = CONTENTS.index(held.content if held is not None else "none")
+    return CONTENTS[max(least, CONTENTS.index(asked or "none"))]
 
 
 def _checked(out: str | Path) -> Path:

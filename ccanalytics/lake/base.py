@@ -123,8 +123,11 @@ class Base:
             within = pl.col("entry_id").is_between(low, high)
             mine = pl.col("file_id").is_in(ids.implode())
             entries = held["entries"].filter(within & mine).collect()
-            blocks = held["blocks"].filter(within).collect().join(
-                entries.select("entry_id"), on="entry_id", how="semi", maintain_order="left"
+            blocks = (
+                held["blocks"]
+                .filter(within)
+                .collect()
+                .join(entries.select("entry_id"), on="entry_id", how="semi", maintain_order="left")
             )
             files = held["files"].filter(mine).collect()
             self._take(files, entries, blocks, held["read_problems"].filter(mine).collect())

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 
 from ccanalytics.errors import UsageError, WriteError
+from ccanalytics.parse import Content
 from ccanalytics.placing import find_folder_problems
 from ccanalytics.sessions import count_concurrent
 from ccanalytics.teams import read_teams
@@ -22,7 +23,7 @@ from .layout import EXPORTED, empty_place, in_order, split_rows, table_of, whole
 from .manifest import Manifest, Part, print_of_rows
 from .scratch import Scratch
 
-CONTENTS = ("none", "preview", "full")
+CONTENTS: tuple[Content, ...] = ("none", "preview", "full")
 Derive = Callable[[Iterable[Group]], Iterator[tuple[Group, dict[str, pl.DataFrame]]]]
 Teams = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -52,7 +53,7 @@ def export(
     root: Path,
     batches: Iterable[Batch],
     *,
-    content: str,
+    content: Content,
     on_disk: bool = False,
     ready: Callable[[], dict[str, pl.DataFrame]] | None = None,
     derive_all: Derive = derive_here,
@@ -108,7 +109,7 @@ def export(
         raise WriteError(f"cannot write the export to {root}: {e.strerror or e}", path=str(root)) from e
 
 
-def _begin(old: Manifest | None, content: str, root: Path) -> Manifest:
+def _begin(old: Manifest | None, content: Content, root: Path) -> Manifest:
     if old is None:
         return Manifest(content=content)
     if CONTENTS.index(content) < CONTENTS.index(old.content):

@@ -37,7 +37,7 @@ def to_stored(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def scan_files(name: str, paths: Sequence[str | Path]) -> pl.LazyFrame:
+def scan_files(name: str, paths: Sequence[Path]) -> pl.LazyFrame:
     """The rows of these files with the declared types, in no order."""
     table = table_of(name)
     frame = pl.scan_parquet(list(paths), hive_partitioning=False, schema=stored_schema(table))

@@ -23,9 +23,7 @@ def read_keys(files: pl.DataFrame, entries: pl.DataFrame, blocks: pl.DataFrame) 
     """``file_id`` and hashes of the ids that the lines of each file show, each once."""
     calls = blocks.select("entry_id", "tool_use_id").drop_nulls()
     calls = calls.join(entries.select("entry_id", "file_id"), on="entry_id", how="inner", validate="m:1")
-    parts = [
-        entries.select("file_id", key=pl.col(c)).drop_nulls().unique() for c in _ENTRY_KEYS if entries[c].count()
-    ]
+    parts = [entries.select("file_id", key=pl.col(c)).drop_nulls().unique() for c in _ENTRY_KEYS if entries[c].count()]
     parts += [calls.select("file_id", key="tool_use_id").unique(), files.select("file_id", key="session_id")]
     keys = pl.concat(parts).drop_nulls().filter(pl.col("key") != "")
     return keys.select("file_id", pl.col("key").hash(5)).unique()
@@ -81,7 +79,9 @@ def _links(keys: pl.DataFrame, together: Iterable[tuple[int, int]]) -> list[tupl
     """Pairs of files that share an id: each with the first that shows it."""
     same = dict(together)
     if same:
-        key = pl.col("key").replace(pl.Series(list(same), dtype=pl.UInt64), pl.Series(list(same.values()), dtype=pl.UInt64))
+        key = pl.col("key").replace(
+            pl.Series(list(same), dtype=pl.UInt64), pl.Series(list(same.values()), dtype=pl.UInt64)
+        )
         keys = keys.with_columns(key)
     shared = keys.filter(pl.col("key").is_duplicated())
     first = pl.col("file_id").min().over("key")

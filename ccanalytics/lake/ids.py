@@ -85,7 +85,7 @@ def _is_range(numbers: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> bool:
 def numbering_of(files: pl.DataFrame, entries: pl.DataFrame) -> Numbering:
     """The numbering of these files by path, and of entries by file and place in it."""
     by_path = files["file_id"].gather(files["path"].arg_sort())
-    rank = pl.DataFrame({"file_id": by_path, "rank": range(len(by_path))}, schema={"file_id": pl.Int32, "rank": pl.Int32})
+    rank = pl.DataFrame({"file_id": by_path}).with_row_index("rank")
     placed = entries.select("entry_id", "file_id", "line_no", "byte_offset").join(
         rank, on="file_id", how="left", validate="m:1", maintain_order="left"
     )

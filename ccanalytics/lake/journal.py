@@ -99,9 +99,7 @@ def locked(root: Path) -> Iterator[None]:
         try:
             _lock(handle)
         except OSError as e:
-            raise WriteError(
-                f"another export is writing to {root}; wait until it has finished", path=str(root)
-            ) from e
+            raise WriteError(f"another export is writing to {root}; wait until it has finished", path=str(root)) from e
         yield
     finally:
         os.close(handle)

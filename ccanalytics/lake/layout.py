@@ -83,7 +83,7 @@ def split_rows(
         if len(frame):
             yield whole_place(name), frame
         return
-    months, homes = _months(name, frame, entries, files), _homes(frame, entries, files)
+    months, homes = _months(frame, entries, files), _homes(frame, entries, files)
     projects = dict(zip(files["file_id"], files["project"], strict=True))
     keyed = frame.with_columns(months.alias("__month"), homes.alias("__home"))
     places = keyed.select("__month", "__home").unique()
@@ -96,7 +96,7 @@ def split_rows(
         yield str(key[0]), rows.drop("__month", "__home", "__place")
 
 
-def _months(name: str, frame: pl.DataFrame, entries: pl.DataFrame, files: pl.DataFrame) -> pl.Series:
+def _months(frame: pl.DataFrame, entries: pl.DataFrame, files: pl.DataFrame) -> pl.Series:
     """Year and month as one number: of the row's own time, else of its entry's, else of its file's first."""
     own = next((c for c in _OWN_TIMES if c in frame.columns), None)
     times = _of_entry(frame, entries.select("entry_id", "file_id", "timestamp"))

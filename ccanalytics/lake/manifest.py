@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ccanalytics.errors import ReadError
+from ccanalytics.parse import Content
 from ccanalytics.schema import SCHEMA_VERSION
 
 FORMAT = 1
@@ -68,7 +69,7 @@ class Manifest(msgspec.Struct):
 
     format: int = FORMAT
     schema_version: int = SCHEMA_VERSION
-    content: str = "none"
+    content: Content = "none"
     next_file_id: int = 0
     next_entry_id: int = 0
     files: dict[str, FileNote] = {}
@@ -146,9 +147,7 @@ class RowPrints:
         return digest.hexdigest()
 
 
-def note_file(
-    old: FileNote | None, prints: RowPrints, *, first: int, n: int, file_id: int, next_id: int
-) -> FileNote:
+def note_file(old: FileNote | None, prints: RowPrints, *, first: int, n: int, file_id: int, next_id: int) -> FileNote:
     """The note of a file that now has ``n`` rows: what is known of it keeps its ids, what is new gets the next."""
     print_now = prints.of(first, n)
     if old is not None and old.n_rows <= n and prints.of(first, old.n_rows) == old.rows_print:

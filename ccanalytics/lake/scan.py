@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ccanalytics.beside import Beside
 from ccanalytics.errors import NotFoundError, WriteError
 from ccanalytics.transcripts import Transcripts
 
 from .files import scan_files
 from .ids import Numbering, numbering_of
 from .journal import is_unfinished, locked, read_state, recover
-from .layout import EXPORTED, lazily_in_order, table_of
+from .layout import EXPORTED, in_order, lazily_in_order, table_of
 
 if TYPE_CHECKING:
     from ccanalytics.cost import Detail, Moment
@@ -94,10 +95,7 @@ class Lake:
     def loaded(self) -> Transcripts:
         """The same as loaded transcripts, all base tables in memory; ids are without gaps, as after a load."""
         base = ("files", "entries", "blocks", "read_problems")
-        frames = [self._numbers.to_plain(n, self._scan(n).collect()) for n in base]
-        frames = [f if not self._numbers.is_same else lazily_in_order(n, f.lazy()).collect() for n, f in zip(base, frames, strict=True)]
-        from ccanalytics.beside import Beside
-
+        frames = [self._numbers.to_plain(n, in_order(n, self._scan(n).collect())) for n in base]
         headings = {p: h for p, n in self._manifest.files.items() if (h := n.heading) is not None}
         beside = Beside(self.team_members.collect(), headings)
         return Transcripts(*frames, content=self.content, beside=beside)  # type: ignore[arg-type]
@@ -189,11 +187,10 @@ class Lake:
         if self._numbers.is_same:
             return frame
         entries, files = pl.Series(self._numbers.entry_ids), pl.Series(self._numbers.file_ids)
-        by_type = {pl.Int64: entries, pl.Int32: files}
+        ids = [c for c in frame.columns if c.endswith("_id")]
         return frame.with_columns(
-            by_type[type(d)].gather(frame[c]).alias(c)
-            for c, d in frame.schema.items()
-            if c.endswith("_id") and type(d) in by_type
+            *(entries.gather(frame[c]).alias(c) for c in ids if frame.schema[c] == pl.Int64),
+            *(files.gather(frame[c]).alias(c) for c in ids if frame.schema[c] == pl.Int32),
         )
 
     def __len__(self) -> int:

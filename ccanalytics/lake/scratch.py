@@ -29,7 +29,7 @@ class Scratch:
         """The frame of that number."""
         if number in self._held:
             return self._held[number]
-        return pl.read_ipc(self._folder / f"{number}.arrow", memory_map=False)
+        return pl.read_ipc(self._folder / f"{number}.arrow")
 
     def drop(self, number: int) -> None:
         """Forget a frame."""
