@@ -307,7 +307,8 @@ def loads(data: bytes) -> Any:
         pass
     text = data.decode("utf-8", "replace")
     try:
-        return _without_surrogates(json.loads(text, parse_constant=_no_constant))
+        value = json.loads(text, parse_constant=_no_constant)
+        return _without_surrogates(value) if "\\u" in text else value
     except RecursionError as e:
         raise ValueError("nested too deep") from e
 
@@ -375,7 +376,7 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 def _clean(value: Any, kinds: tuple[Any, ...], where: str, odd: list[str]) -> Any:
     for kind in kinds:
         if kind is Raw:
-            return Raw(_dump(value))
+            return _raw(value, where, odd)
         if kind is NoneType:
             if value is None:
                 return None
@@ -401,7 +402,7 @@ def _clean(value: Any, kinds: tuple[Any, ...], where: str, odd: list[str]) -> An
 
 def _clean_list(values: list[Any], item: Any, where: str, odd: list[str]) -> list[Any]:
     if item is Raw:
-        return [Raw(_dump(v)) for v in values]
+        return [_raw(v, where, odd) for v in values]
     if item is str:
         return [v for v in values if isinstance(v, str)]
     cleaned = []
@@ -422,8 +423,13 @@ def _float(value: float) -> float | None:
         return None
 
 
-def _dump(value: Any) -> bytes:
+def _raw(value: Any, where: str, odd: list[str]) -> Raw:
     try:
-        return orjson.dumps(value)
+        return Raw(orjson.dumps(value))
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(value, ensure_ascii=True).encode()
+        pass
+    try:
+        return Raw(json.dumps(value, ensure_ascii=True).encode())
+    except RecursionError:
+        odd.append(where)
+        return NO_RAW

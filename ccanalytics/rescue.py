@@ -89,7 +89,7 @@ def _search(line: bytes, start: int, end: int, problems: list[tuple[Code, str]],
             effort -= 0 if beyond.value is not None else beyond.effort
             if not _is_record(line, near, beyond, end):
                 # Nothing inside a whole object is a record of its own.
-                at = text.find('{"', found.stop if found.value is not None else at + 1, end)
+                at = text.find('{"', found.stop if found.is_whole else at + 1, end)
                 continue
             at, found = near, beyond
         assert found.value is not None
@@ -104,7 +104,7 @@ def _junction(text: str, at: int, found: _Found) -> int:
     The beginning of a record in the middle of a text, a number or a key is an error right there. Behind a whole value
     it is one too, but then that value may be a record itself, and is to be looked at first.
     """
-    near = text.rfind('{"', at + 1, found.stop + 8) if found.value is None else -1
+    near = text.rfind('{"', at + 1, found.stop + 8) if not found.is_whole else -1
     return near if near > at and text[at:near].rstrip()[-1:] != "}" else -1
 
 
@@ -135,6 +135,7 @@ class _Found:
     stop: int
     value: dict[str, Any] | None
     effort: int
+    is_whole: bool = False
 
 
 NOTHING = _Found(0, None, 0)
@@ -162,7 +163,7 @@ def _object_at(text: str, line: bytes, at: int) -> _Found:
         value = loads(line[at:stop])
     except ValueError:
         value = None
-    return _Found(stop, value if isinstance(value, dict) else None, stop - at)
+    return _Found(stop, value if isinstance(value, dict) else None, stop - at, is_whole=True)
 
 
 _SCANNER = json.JSONDecoder(strict=False)

@@ -196,3 +196,24 @@ def test_the_work_on_a_hostile_line_grows_with_its_length(opening: bytes) -> Non
     spent(1000)
     # Sixteen times the bytes: 16 when linear, 256 when quadratic; the floor keeps clock noise out.
     assert spent(1_600_000) < 60 * max(spent(100_000), 0.01)
+
+
+@pytest.mark.parametrize("depth", [200, 254, 260, 500, *range(940, 1030, 9), 5000, 100_000])
+def test_nesting_of_any_depth_beside_an_odd_field(depth: int) -> None:
+    deep = b"[" * depth + b"1" + b"]" * depth
+    for line in (
+        b'{"type":"assistant","uuid":7,"message":{"content":[{"type":"tool_use","id":"x","input":%s}]}}',
+        b'{"type":"assistant","uuid":7,"message":{"usage":{"iterations":[%s]}}}',
+        b'{"type":"user","uuid":7,"toolUseResult":{"content":%s}}',
+        b'{"type":"system","uuid":7,"compactMetadata":%s}',
+        b'{"type":"user","uuid":"\\ud800","x":%s}',
+    ):
+        found = parse_bytes(line % deep + b"\n" + dump(chain(user("u2"))[0]) + b"\n")
+        assert found.entries["uuid"].to_list()[-1] == uid("u2")
+        assert found.entries.height == 2 or found.problems.height
+
+
+def test_an_object_nested_too_deep_is_not_searched_again_and_again() -> None:
+    started = time.process_time()
+    parse_bytes(b'{"a":' * 1200 + b"1" + b"}" * 1200 + b"\n")
+    assert time.process_time() - started < 0.5
