@@ -56,6 +56,7 @@ def list_sessions(
     *,
     projects: str | Sequence[str] | None = None,
     scan: Literal["ends", "whole"] = "ends",
+    agents: bool = False,
 ) -> pl.DataFrame:
     """One row per session that can be resumed, newest file first, with the title Claude Code shows.
 
@@ -68,6 +69,8 @@ def list_sessions(
     scan
         ``"ends"`` reads 64 KiB at both ends of a file, as Claude Code does. ``"whole"`` looks through large files and
         fills ``middle_title``; the other columns stay as they are.
+    agents
+        Also files that turn out to be an agent's or a team member's only behind their first line (``is_agent``).
 
     Returns
     -------
@@ -88,6 +91,8 @@ def list_sessions(
         if file.layout != "session" or not is_uuid(session_id) or not file.path.endswith(".jsonl"):
             continue
         shown = read_listing(file.path)
+        if shown and shown.is_agent and not agents:
+            continue
         if shown and (session_id not in newest or shown.modified_ms > newest[session_id][1].modified_ms):
             newest[session_id] = file, shown
     rows = [_row(session_id, shown, file) for session_id, (file, shown) in newest.items()]

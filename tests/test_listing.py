@@ -233,8 +233,9 @@ def test_ag09_a_file_that_turns_out_to_be_an_agents_is_marked(tmp_path: Path) ->
     write_session(tmp_path, [mode, *chain(user("u1"), agent="a5")], session="s1")
     write_session(tmp_path, [mode, *chain(user("u1", teamName="red"), session="s2")], session="s2")
     write_session(tmp_path, chain(user("u1"), session="s3"), session="s3")
-    marked = list_sessions(tmp_path).select("session_id", "is_agent")
+    marked = list_sessions(tmp_path, agents=True).select("session_id", "is_agent")
     assert dict(marked.iter_rows()) == {uid("s1"): True, uid("s2"): True, uid("s3"): False}
+    assert list_sessions(tmp_path)["session_id"].to_list() == [uid("s3")]
 
 
 def test_the_newest_file_comes_first_and_counts_for_its_session(tmp_path: Path) -> None:

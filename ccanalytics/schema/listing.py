@@ -23,7 +23,7 @@ SESSION_LIST = Table(
         C("project", "str", "directory the project is identified by, worktrees folded in", "cwd"),
         C("worktree", "str", "name of the worktree when cwd lies in one", "cwd"),
         C("project_dir", "str", "name of the folder under projects/ (the slug)"),
-        C("is_agent", "bool", "the file's first envelope is an agent's, though Claude Code lists it"),
+        C("is_agent", "bool", "the file turns out to be an agent's or a team member's behind its first line; see agents="),
         C("middle_title", "str", "title in the middle of a large file, where Claude Code does not look; see scan="),
         C("path", "str", "the file"),
     ),
