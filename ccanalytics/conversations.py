@@ -18,6 +18,7 @@ from .resume.reading import LargeFiles
 from .resume.session import (
     ContinuedSession,
     Raw,
+    as_forked,
     chain_json,
     continued_session,
     session_file,
@@ -87,14 +88,14 @@ class Conversations:
         if session_id is None:
             if view == "api":
                 raise UsageError('view="api" needs a session id.', got=view)
-            return self.resumed(rules, apply, large_files).frame
+            return as_forked(self.resumed(rules, apply, large_files))
         file = session_file(self.files, session_id, cwd=cwd, rules=rules)
         known = self._resumed.get((rules, frozenset(apply), large_files))
         one = self.files.filter(pl.col("file_id") == file["file_id"])
         resumed = known or self._compute(one, rules, apply, large_files)
         frame = session_frame(resumed, file, session_id)
         if view == "entries":
-            return frame
+            return as_forked(resumed).filter(pl.col("file_id") == file["file_id"]) if frame.height else frame
         generation = resumed.generation(file["file_id"])
         return session_messages(resumed, file, self.entries, self._raw, rules=generation, apply=apply, model=model)
 
@@ -111,16 +112,12 @@ class Conversations:
         frame = self.resume(session_id, **options)
         assert isinstance(frame, pl.DataFrame)
         file = session_file(self.files, session_id, cwd=options.get("cwd"), rules=options.get("rules", "2.1.332"))
-        rules = options.get("rules", "2.1.332")
         return {
             "session_id": file["session_id"],
             "refused": False,
-            "chain": chain_json(frame, rules=self._generation(file["file_id"], rules)),
+            "chain": chain_json(frame),
             "messages": self.resume(session_id, view="api", **options),
         }
-
-    def _generation(self, file_id: int, rules: RulesChoice) -> str:
-        return rules if rules != "auto" else self.resumed("auto").generation(file_id)
 
     @cached_property
     def links(self) -> Links:

@@ -58,7 +58,7 @@ def test_case(rules: Rules, name: str) -> None:
         return
     frame = t.resume(session, rules=rules)
     if "chain" in expected:
-        assert chain_json(frame, rules=rules) == expected["chain"]
+        assert chain_json(frame) == expected["chain"]
     assert shown(t.resume(session, rules=rules, view="api")) == expected["messages"]
 
 

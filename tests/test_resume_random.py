@@ -43,6 +43,12 @@ def _plain(data: bytes, rules: Rules) -> list[reference_resume.Entry] | None:
         return None
 
 
+def _plain_chain(found: list[reference_resume.Entry], rules: Rules) -> list[str | Made]:
+    """As a fork would write it: 2.1.88 writes no attachments."""
+    shown = [e for e in found if rules == "2.1.332" or e.type != "attachment"]
+    return [(e.made, e.answers) if e.made else str(e.uuid) for e in shown]
+
+
 def _fast_chain(frame: pl.DataFrame) -> list[str | Made]:
     rows = frame.select("uuid", "synthetic", "tool_use_id").iter_rows()
     return [uuid if uuid is not None else (made, call) for uuid, made, call in rows]
@@ -66,7 +72,7 @@ def test_all_sessions_at_once_equal_the_plain_walk(
             with pytest.raises(NothingToResumeError):
                 t.resume(_name(number), rules=rules)
             continue
-        assert _fast_chain(mine) == [(e.made, e.answers) if e.made else e.uuid for e in expected], number
+        assert _fast_chain(mine) == _plain_chain(expected, rules), number
         real = mine["entry_id"].drop_nulls()
         assert real.n_unique() == len(real), number
 
@@ -85,7 +91,7 @@ def test_messages_and_single_sessions_equal_the_plain_ones(
         if expected is None:
             continue
         alone = t.resume(_name(number), rules=rules)
-        assert _fast_chain(alone) == [(e.made, e.answers) if e.made else e.uuid for e in expected], number
+        assert _fast_chain(alone) == _plain_chain(expected, rules), number
         messages = t.resume(_name(number), rules=rules, view="api")
         assert shown(messages) == shown(reference_reduce.messages(expected, rules)), number
     together = t.resume(rules=rules)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 import polars as pl
 
 from ccanalytics.errors import NotFoundError, NothingToResumeError
@@ -210,18 +209,22 @@ def _replacements(entries: pl.DataFrame, file_id: int, raw: Raw) -> dict[str, st
     return found
 
 
-def chain_json(frame: pl.DataFrame, *, rules: str) -> list[str | dict[str, str]]:
+def as_forked(resumed: Resumed) -> pl.DataFrame:
+    """The conversations as ``--fork-session`` would write them.
+
+    A fork by 2.1.88 holds no attachments: what they say shows in the API messages, as reminders.
+    """
+    older = [
+        i for g, p in zip(resumed.generations, resumed.plans, strict=True) if g == "2.1.88" for i in p.nodes.file_ids
+    ]
+    if not older:
+        return resumed.frame
+    hidden = pl.col("file_id").is_in(older) & (pl.col("type") == "attachment")
+    position = pl.int_range(pl.len(), dtype=pl.Int32).over("session_id", "file_id").alias("position")
+    return resumed.frame.filter(~hidden.fill_null(False)).with_columns(position)
+
+
+def chain_json(frame: pl.DataFrame) -> list[str | dict[str, str]]:
     """The chain as ``resume --format json`` has it: uuids, and ``{"synthetic": type}`` for made-up entries."""
-    chain: list[str | dict[str, str]] = []
-    for uuid, synthetic, kind in frame.select("uuid", "synthetic", "type").iter_rows():
-        # The file that --fork-session writes holds no attachments in 2.1.88; the chain is what such a file shows.
-        if synthetic is not None:
-            chain.append({"synthetic": synthetic})
-        elif not (rules == "2.1.88" and kind == "attachment"):
-            chain.append(uuid)
-    return chain
-
-
-def to_json(value: object) -> bytes:
-    """JSON of a message list or a resume object; lone surrogates come out as U+FFFD."""
-    return orjson.dumps(value, default=str)
+    rows = frame.select("uuid", "synthetic").iter_rows()
+    return [uuid if synthetic is None else {"synthetic": synthetic} for uuid, synthetic in rows]
