@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = ROOT / "docs" / "img"
-COLORS = 128
 
 
 def main() -> None:
@@ -115,8 +114,8 @@ def save(page: Page, name: str) -> None:
 
 
 def shrink(path: Path) -> None:
-    """Fewer colours: a quarter of the bytes, and no difference to be seen."""
-    Image.open(path).convert("RGB").quantize(COLORS).save(path, optimize=True)
+    """The same picture in fewer bytes; fewer colours would change those of small legends."""
+    Image.open(path).convert("RGB").save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def text_of(output: dict[str, Any]) -> str:
 
 
 def test_there_is_a_notebook_for_each_question() -> None:
-    assert len(NOTEBOOKS) >= 6
+    assert len(NOTEBOOKS) >= 7
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -97,6 +97,17 @@ def test_what_the_page_is_sent_stays_small(big: Any) -> None:
         assert len(repr(state)) < 150_000, kind
 
 
+def test_what_parquet_holds_can_be_looked_at_too(sample: Any, tmp_path: Path) -> None:
+    sample.write_parquet(tmp_path / "lake")
+    kept = cc.scan_parquet(tmp_path / "lake")
+    for kind in ALL:
+        w = kind(kept)
+        assert repr(w) == repr(kind(sample))
+        assert "<img" in w._repr_html_()
+    axes = cc.plot.usage(kept, by="model")
+    assert sum(p.get_height() for p in axes.patches) == pytest.approx(sample.calls["cost_usd"].sum())
+
+
 # Usage
 
 
