@@ -27,7 +27,7 @@ def running_lab(folder: Path) -> Iterator[str]:
     """The address of a JupyterLab that serves ``folder / "notebooks"``."""
     port = _free_port()
     log = (folder / "lab.log").open("w")
-    server = subprocess.Popen(_command(folder, port), env=_environment(folder), stdout=log, stderr=log)
+    server = subprocess.Popen(_command(folder, port), env=environment(folder), stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_for(f"{url}/api/status", server, folder)
@@ -65,7 +65,8 @@ def _command(folder: Path, port: int) -> list[str]:
     ]
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
+    """Variables that keep Jupyter in temporary folders, and quiet."""
     for name, value in SETTINGS.items():
         path = folder / "settings" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +13,7 @@ import pytest
 
 import ccanalytics as cc
 
-from .lab import running_lab, write_notebook
+from .lab import environment, running_lab, write_notebook
 from .stage import ARTIFACTS, Watch
 
 if TYPE_CHECKING:
@@ -18,6 +21,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
+COMMITTED = Path(__file__).resolve().parent.parent.parent / "notebooks" / "03_where_did_the_context_go.ipynb"
+OPENED = """() => {
+  const panel = window.jupyterapp && window.jupyterapp.shell.currentWidget;
+  return Boolean(panel && panel.content && panel.content.widgets && panel.content.widgets.length > 5);
+}"""
 HEAD = """
 import ccanalytics as cc
 t = cc.load_sample()
@@ -125,6 +133,33 @@ def test_every_widget_works_in_jupyterlab(lab: tuple[str, Path], browser: Browse
     shot(page, at(3), "lab_conversation_dark")
 
     assert watch.errors == []
+    assert watch.strangers == []
+    context.close()
+
+
+@pytest.mark.parametrize("is_trusted", [False, True], ids=["untrusted", "trusted"])
+def test_a_committed_notebook_shows_the_stand_ins_before_it_is_run(
+    lab: tuple[str, Path], browser: Browser, is_trusted: bool
+) -> None:
+    from playwright.sync_api import expect
+
+    url, folder = lab
+    name = f"committed_{is_trusted}.ipynb"
+    shutil.copy(COMMITTED, folder / name)
+    if is_trusted:
+        command = [sys.executable, "-m", "jupyter", "trust", str(folder / name)]
+        subprocess.run(command, env=environment(folder.parent), check=True, capture_output=True)
+    context = browser.new_context(viewport={"width": 1250, "height": 1000})
+    page = context.new_page()
+    watch = Watch(page)
+    page.goto(f"{url}/lab/tree/{name}?reset")
+    page.wait_for_function(OPENED)
+    picture = page.locator(".ccanalytics-still img")
+    picture.scroll_into_view_if_needed()
+    expect(picture).to_be_visible()
+    assert picture.evaluate("(img) => img.naturalWidth") > 300
+    expect(page.locator(".ccanalytics-still table")).to_be_visible()
+    shot(page, page.locator(".jp-OutputArea", has=picture), f"lab_committed_{is_trusted}")
     assert watch.strangers == []
     context.close()
 
