@@ -135,7 +135,7 @@ def test_ch07_a_chain_through_progress_lines_is_unbroken(tmp_path: Path) -> None
     )  # fmt: skip
     for rules in ("2.1.332", "2.1.88"):
         assert _names(t.resume(S1, rules=rules), "u1", "a1", "r1", "a2") == ["u1", "a1", "r1", "a2"]
-    assert t.resume(S1)["step"].to_list() == ["walk", "walk", "bridged", "walk"]
+    assert t.resume(S1)["step"].to_list() == ["walk", "bridged", "walk", "walk"]
     bridged = t.edges.filter(kind="bridged")
     assert bridged.select("child_uuid", "parent_uuid", "rule").rows() == [(uid("r1"), uid("a1"), "progress")]
     written = t.edges.filter(pl.col("kind") == "parent", pl.col("child_uuid") == uid("r1"))

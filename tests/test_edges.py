@@ -64,6 +64,7 @@ def test_a_kept_segment_relinks_head_and_what_hung_on_the_anchor(tmp_path: Path)
         (uid("u3"), uid("a2"), "preserved_segment"),
     ]
     assert t.resume(S1)["uuid"].to_list() == [uid(n) for n in ("b", "s", "u2", "a2", "u3", "a3")]
+    assert t.resume(S1)["step"].to_list() == ["walk", "walk", "relinked", "relinked", "walk", "walk"]
 
 
 def test_a_kept_list_wins_over_the_segment(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def _relink(nodes: Nodes, file: int, kept: list[int], anchor: object, how: int, 
 
 
 def _prune(nodes: Nodes, file: int, boundary: int, kept: list[int]) -> Any:
+    nodes.is_kept[kept] = True
     gone = np.setdiff1d(np.arange(nodes.starts[file], boundary), kept)
     nodes.alive[gone] = False
     return gone

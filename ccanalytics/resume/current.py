@@ -17,7 +17,7 @@ from ccanalytics.graph import NONE, Mask, Rows
 from .compact import Kept
 from .load import answer_place, load_332
 from .nodes import ASSISTANT, NO_TIME, SYSTEM, UNKNOWN, USER, Nodes
-from .plan import CODE, NO_RESPONSE, Drops, Plan, assemble, last_per_file
+from .plan import CODE, NO_RESPONSE, Drops, Plan, assemble, first_steps, last_per_file, mark_bridged
 from .walk import Refused, walk_session
 
 CLIMB = 64
@@ -31,31 +31,25 @@ def plan_332(nodes: Nodes, kept: dict[int, Kept]) -> Plan:
     straight.walk()
     straight.find_rounds()
     straight.find_behind()
-    step = _first_steps(nodes)
+    step = first_steps(nodes)
     file, row = straight.order(step)
     refused: dict[int, str] = {}
     ways: dict[int, list[int]] = {}
     spliced: list[tuple[int, int]] = []
     for f in np.flatnonzero(straight.odd).tolist():
         try:
-            way, steps = walk_session(nodes, f, kept.get(f))
+            walked = walk_session(nodes, f, kept.get(f))
         except Refused as e:
             refused[f] = str(e)
             continue
-        ways[f] = way
-        for r, name in steps.items():
+        ways[f] = walked.way
+        for r, name in walked.steps.items():
             step[r] = CODE[name]
-        spliced += [(way[i + 1], r) for i, r in enumerate(way[:-1]) if steps.get(r) == "spliced"]
+        spliced += walked.spliced
     plan = _load_all(nodes, file, row, ways, step, refused)
     plan.spliced = spliced
+    mark_bridged(plan)
     return plan
-
-
-def _first_steps(nodes: Nodes) -> Rows:
-    step = np.full(len(nodes.entry), CODE["walk"], dtype=np.int64)
-    step[nodes.bridged] = CODE["bridged"]
-    step[nodes.relinked > 0] = CODE["relinked"]
-    return step
 
 
 @dataclass(slots=True)

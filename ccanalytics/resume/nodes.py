@@ -71,6 +71,8 @@ class Nodes:
     """Assistant lines that report an error of the API."""
     has_content: Mask
     is_snipped: Mask
+    is_kept: Mask
+    """Messages that the last compact boundary kept."""
     alive: Mask
     """False for entries that compaction or a snip has taken out."""
     call_row: Rows
@@ -163,6 +165,7 @@ def read_nodes(
         is_error=_flag(entries, "is_api_error_message", at) & (kind == ASSISTANT),
         has_content=entries["n_blocks"].to_numpy()[at] > 0,
         is_snipped=np.zeros(n, dtype=bool),
+        is_kept=np.zeros(n, dtype=bool),
         alive=np.ones(n, dtype=bool),
         call_row=_NO_ROWS, call_key=_NO_ROWS, call_block=_NO_ROWS, result_row=_NO_ROWS, result_key=_NO_ROWS,
         hint=lines.hints(len(file_ids), names),

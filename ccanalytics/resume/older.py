@@ -10,7 +10,7 @@ from ccanalytics.graph import NONE, Mask, Rows
 
 from .load import load_88
 from .nodes import NO_TIME, SYSTEM, Nodes
-from .plan import CODE, Drops, Plan, assemble
+from .plan import CODE, Drops, Plan, assemble, first_steps, mark_bridged
 
 SPEAKING_TOOLS = ("SendUserMessage", "Brief")
 """Tools whose result as last entry does not count as a turn that was cut off."""
@@ -24,15 +24,15 @@ def plan_88(nodes: Nodes, entries: pl.DataFrame, blocks: pl.DataFrame, crashed: 
         refused.setdefault(f, "no entry with a readable time")
     tip[list(refused)] = NONE
     chain_file, chain_row = _walk(nodes, tip)
-    step = np.full(len(nodes.entry), CODE["walk"], dtype=np.int64)
-    step[nodes.bridged] = CODE["bridged"]
-    step[nodes.relinked > 0] = CODE["relinked"]
+    step = first_steps(nodes)
     file, row = _rounds(nodes, entries, chain_file, chain_row, step)
     has_answer = np.zeros(nodes.n_files, dtype=bool)
     has_answer[file[nodes.kind[row] == 1]] = True
     for f in np.flatnonzero(nodes.fails & has_answer).tolist():
         refused[f] = "Claude Code 2.1.88 fails on a line of this file that has no message or a bare text"
-    return _load_all(nodes, file, row, step, refused, blocks)
+    plan = _load_all(nodes, file, row, step, refused, blocks)
+    mark_bridged(plan)
+    return plan
 
 
 def _newest(nodes: Nodes) -> Rows:

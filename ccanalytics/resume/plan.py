@@ -78,3 +78,18 @@ def last_per_file(rows: Rows, nodes: Nodes) -> Rows:
     out = np.full(nodes.n_files, NONE, dtype=np.int64)
     out[nodes.file[rows]] = rows
     return out
+
+
+def first_steps(nodes: Nodes) -> Rows:
+    """The step of each row before anything is recovered: kept messages are there because they were relinked."""
+    return np.where(nodes.is_kept, CODE["relinked"], CODE["walk"]).astype(np.int64)
+
+
+def mark_bridged(plan: Plan) -> None:
+    """Rows that the walk reached through progress lines say so."""
+    nodes, step = plan.nodes, plan.step
+    walked = plan.row[plan.row >= 0]
+    walked = walked[np.isin(step[walked], (CODE["walk"], CODE["relinked"]))]
+    child = walked[nodes.bridged[walked] & (nodes.relinked[walked] == 0) & (nodes.parent[walked] >= 0)]
+    above = nodes.parent[child]
+    step[above[step[above] == CODE["walk"]]] = CODE["bridged"]

@@ -29,6 +29,8 @@ class View:
         ).tolist()
         self.calls = _by_row(nodes.call_row, nodes.call_key, a, b)
         self.results = _by_row(nodes.result_row, nodes.result_key, a, b)
+        self.spliced: list[tuple[int, int]] = []
+        """Pairs (child, the row that stands in for its missing parent), as walking finds them."""
         self.children: dict[int, list[int]] = {}
         for x, p in enumerate(self.parent):
             if p >= 0 and self.alive[x]:

@@ -8,6 +8,7 @@ session but for the window search, which is one look-up per unknown parent.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from ccanalytics.graph import NONE
@@ -27,8 +28,19 @@ class Refused(Exception):
     """The session is not resumed; the message says why."""
 
 
-def walk_session(nodes: Nodes, file: int, kept: Kept | None) -> tuple[list[int], dict[int, Step]]:
-    """Rows of the chain before it is made ready for a new turn, and the step that brought in each (else ``walk``)."""
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What walking one session gives, as rows of ``Nodes``."""
+
+    way: list[int]
+    steps: dict[int, Step]
+    """The step that brought in a row, where it is not the walk itself."""
+    spliced: list[tuple[int, int]]
+    """Pairs (child, the entry that stands in for its missing parent)."""
+
+
+def walk_session(nodes: Nodes, file: int, kept: Kept | None) -> Walked:
+    """The chain of one session before it is made ready for a new turn."""
     view = View(nodes, file)
     rows = view.rows
     if not rows:
@@ -44,7 +56,11 @@ def walk_session(nodes: Nodes, file: int, kept: Kept | None) -> tuple[list[int],
     way = walk(view, tip, steps)
     way = Rounds(view, way, tip, steps).mend()
     way = add_behind_tip(view, way, tip, steps)
-    return [x + view.first for x in way], {x + view.first: s for x, s in steps.items()}
+    return Walked(
+        [x + view.first for x in way],
+        {x + view.first: s for x, s in steps.items()},
+        [(x + view.first, y + view.first) for x, y in view.spliced],
+    )
 
 
 def find_tip(view: View, rows: list[int], anchor: int, last_kept: int) -> int:
@@ -158,6 +174,7 @@ def walk(view: View, tip: int, steps: dict[int, Step]) -> list[int]:
             if up < 0:
                 break
             steps[up] = "spliced"
+            view.spliced.append((x, up))
         way.append(up)
         seen.add(up)
     way.reverse()
