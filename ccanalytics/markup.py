@@ -11,8 +11,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 _BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$&-])")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Marks of CommonMark, and what GitHub makes links of without any mark: addresses of pages and of people.
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$&@-]|:(?=//)|(?<=www)\.)")
+# Some spreadsheets take the wide forms for the same.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def plain(text: object) -> str:

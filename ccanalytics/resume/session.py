@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ccanalytics.errors import NotFoundError, NothingToResumeError
+from ccanalytics.errors import NotFoundError, NothingToResumeError, UsageError
 from ccanalytics.projects import match_slug, project_slug
 
 from . import Apply, Resumed
@@ -63,7 +62,8 @@ def session_file(
             reason="no such session",
         )
     rows = found.sort("file_id").rows(named=True)
-    return min(rows, key=lambda r: not r["cwd"] or r["project_dir"] != project_slug(r["cwd"]))
+    # Whoever entered a worktree leaves a few lines without a conversation behind in the other folder.
+    return min(rows, key=lambda r: (not r["cwd"] or r["project_dir"] != project_slug(r["cwd"]), not r["cwd"]))
 
 
 def continued_session(
@@ -95,7 +95,7 @@ def continued_session(
     )
     has_main = dict(talk.iter_rows())
     for row in here.iter_rows(named=True):
-        if not _UUID.fullmatch(str(row["session_id"])) or not str(row["path"]).rpartition("/")[2].startswith(
+        if not _UUID.fullmatch(str(row["session_id"])) or not Path(str(row["path"])).name.startswith(
             row["session_id"]
         ):
             continue
@@ -112,13 +112,15 @@ def continued_session(
 def folders_of(cwd: str, folders: pl.Series) -> list[str]:
     """Those of the folders that may belong to a working directory, as named or with its links resolved."""
     known = set(folders.drop_nulls())
-    return match_slug(full_path(cwd), known) or match_slug(str(Path(full_path(cwd)).resolve()), known)
+    return match_slug(full_path(cwd), known) or match_slug(os.path.realpath(full_path(cwd)), known)
 
 
 def full_path(cwd: str) -> str:
     """The directory from the root, ``~`` and ``.`` resolved; links are left as they are."""
-    # Path.absolute() keeps "..", and resolve() would follow links.
-    return os.path.normpath(Path(cwd).expanduser().absolute())
+    if "\0" in cwd:
+        raise UsageError(f"cwd is {cwd!r}; no directory has a NUL in its name.", got=cwd)
+    # Not Path: its expanduser() fails for users that do not exist, its resolve() for links in a circle.
+    return os.path.abspath(os.path.expanduser(cwd))  # noqa: PTH100, PTH111
 
 
 def session_frame(resumed: Resumed, file: dict[str, Any], session_id: str) -> pl.DataFrame:
