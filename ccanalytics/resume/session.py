@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -95,9 +96,7 @@ def continued_session(
     )
     has_main = dict(talk.iter_rows())
     for row in here.iter_rows(named=True):
-        if not _UUID.fullmatch(str(row["session_id"])) or not Path(str(row["path"])).name.startswith(
-            row["session_id"]
-        ):
+        if not _UUID.fullmatch(str(row["session_id"])) or not Path(str(row["path"])).name.startswith(row["session_id"]):
             continue
         state = has_main.get(row["file_id"])
         if state or (state is None and (not row["n_lines"] or rules == "2.1.88")):
