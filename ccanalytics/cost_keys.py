@@ -79,6 +79,13 @@ def key_names(by: str | Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(SPELLINGS.get(n, n) if n not in KEYS else n for n in names))
 
 
+def with_folders(calls: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """``calls`` with the folder's name as project where no line says which directory it was."""
+    folders = files.select("file_id", "project_dir")
+    named = calls.join(folders, on="file_id", how="left", validate="m:1", maintain_order="left")
+    return named.with_columns(pl.coalesce("project", "project_dir").alias("project")).drop("project_dir")
+
+
 def with_blocks(calls: pl.DataFrame) -> pl.DataFrame:
     """``calls`` with ``block_start``: the five-hour window each falls in, null where it has no time.
 

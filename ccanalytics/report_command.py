@@ -141,6 +141,8 @@ def _notes(t: Loaded, args: argparse.Namespace, totals: dict[str, Any], options:
         )
     if "block" in key_names(args.by):
         notes.append("five-hour blocks are an estimate: the service keeps its windows for all clients together")
+    if not totals["calls"]:
+        notes.insert(0, _why_nothing(t, args))
     n_problems = len(t.read_problems)
     if n_problems:
         notes.append(f"{n_problems:,} places could not be read; ccanalytics doctor says what they are")
@@ -151,3 +153,14 @@ def _notes(t: Loaded, args: argparse.Namespace, totals: dict[str, Any], options:
     when, where = load_prices(options["prices"]).date, args.timezone or local_zone_name()
     notes.append(f"cost in USD by {policy[args.policy]} of {when}; days in {where}")
     return notes
+
+
+def _why_nothing(t: Loaded, args: argparse.Namespace) -> str:
+    """Why there is not one request to show."""
+    days = t.calls["first_at"].drop_nulls().dt.date().sort().cast(pl.String)
+    if args.since or args.until:
+        span = f"; those read are from {days[0]} to {days[-1]}" if len(days) else ""
+        return f"no request falls between {args.since or 'the beginning'} and {args.until or 'now'}{span}"
+    if args.project or args.session:
+        return "no request belongs to the project or session asked for; ccanalytics sessions lists what there is"
+    return f"the {len(t.files):,} transcripts that were read hold no request to the API"

@@ -130,13 +130,14 @@ class Transcripts:
 
     def cost_tables(self, by: str | Sequence[str] | None) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
         """``calls``, placed in turns and agents where the keys need it, and the other tables that the keys need."""
-        from .cost_keys import key_names
+        from .cost_keys import key_names, with_folders
 
         keys = set(key_names(by))
         placed = keys & {"turn", "agent", "agent_type"}
         tables = {"agents": ("agent_type",), "tools": ("tool",)}
+        calls = self._work.turned_calls if placed else self.calls
         return (
-            self._work.turned_calls if placed else self.calls,
+            with_folders(calls, self.files) if "project" in keys else calls,
             {name: getattr(self, name) for name, needed in tables.items() if keys & {*needed}},
         )
 

@@ -46,9 +46,11 @@ class UsageTranscripts:
 
     def cost_tables(self, by: str | Sequence[str] | None) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
         """``calls``, and no further tables; keys that need some are an error."""
+        from .cost_keys import key_names, with_folders
+
         if not is_enough(by):
             raise UsageError(f"a report by {by} needs transcripts that are loaded whole", got=by)
-        return self.calls, {}
+        return with_folders(self.calls, self.files) if "project" in key_names(by) else self.calls, {}
 
 
 def load_usage(

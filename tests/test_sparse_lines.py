@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import ccanalytics as cc
+from ccanalytics.__main__ import main
 from tests.build import uid
 
 Line = dict[str, Any]
@@ -76,3 +77,34 @@ def test_pa19_the_gap_before_a_missing_parent_is_told_past_lines_without_a_time(
     t = _load(tmp_path, s1=[thinking, snapshot, _user("u2", "ghost", timestamp="2026-01-02T10:05:00Z")])
     missing = t.problems.filter(pl.col("code") == "missing_parent")
     assert missing.select("uuid", "other_uuid", "line_no", "gap_ms").rows() == [("u2", "ghost", 3, 300_000)]
+
+
+def test_pt03_folders_without_a_directory_on_their_lines_stay_apart_in_a_cost_report(tmp_path: Path) -> None:
+    for n, folder in enumerate(["-home-ana-one", "-home-ana-two"]):
+        path = tmp_path / "projects" / folder / f"s{n}.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(_answer(f"a{n}", sessionId=f"s{n}")) + "\n")
+    t = cc.load(tmp_path)
+    assert t.sessions["project"].to_list() == [None, None]
+    assert t.cost(by="project").select("project", "calls").rows() == [("-home-ana-one", 1), ("-home-ana-two", 1)]
+
+
+@pytest.mark.parametrize("empty", ["-a", "-z"])
+def test_pt08_a_session_in_two_folders_resumes_from_the_one_with_the_conversation(tmp_path: Path, empty: str) -> None:
+    files = {empty: [{"type": "mode", "mode": "normal"}], "-m": [_user("u1", cwd="/elsewhere"), _answer("a1", "u1")]}
+    for folder, lines in files.items():
+        path = tmp_path / "projects" / folder / "s9.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(json.dumps({"sessionId": "s9", **line}) + "\n" for line in lines))
+    t = cc.load(tmp_path)
+    assert t.sessions.select("n_files", "n_entries", "project").rows() == [(2, 3, "/elsewhere")]
+    assert t.resume("s9")["uuid"].to_list() == ["u1", "a1"]
+
+
+def test_ux05_a_report_without_a_row_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _load(tmp_path, s1=[_answer("a1", timestamp="2026-01-02T10:00:00Z")])
+    assert main(["report", "--config-dir", str(tmp_path), "--since", "2027-01-01", "--no-cache"]) == 0
+    shown = capsys.readouterr().out
+    assert "no request falls between 2027-01-01 and now; those read are from 2026-01-02 to 2026-01-02" in " ".join(
+        shown.split()
+    )

@@ -124,12 +124,15 @@ class Lake:
 
     def cost_tables(self, by: str | Sequence[str] | None) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
         """See :meth:`ccanalytics.transcripts.Transcripts.cost_tables`."""
-        from ccanalytics.cost_keys import key_names
+        from ccanalytics.cost_keys import key_names, with_folders
 
-        if set(key_names(by)) & {"turn", "agent", "agent_type"}:
+        keys = set(key_names(by))
+        if keys & {"turn", "agent", "agent_type"}:
             return self.loaded.cost_tables(by)
-        needs_tools = "tool" in set(key_names(by))
-        return self.calls.collect(), {"tools": self.tools.collect()} if needs_tools else {}
+        calls = self.calls.collect()
+        if "project" in keys:
+            calls = with_folders(calls, self.files.collect())
+        return calls, {"tools": self.tools.collect()} if "tool" in keys else {}
 
     def cost_blocks(self, *, tz: str | None = None, policy: Policy = "list") -> pl.DataFrame:
         """See :meth:`ccanalytics.transcripts.Transcripts.cost_blocks`."""
