@@ -21,8 +21,8 @@ from .layout import in_order
 from .manifest import FileNote, Heading, Manifest, RowPrints, note_file
 from .scratch import Scratch
 
-GROUP_ROWS = 120_000
-"""Entries for which derived tables are made at once; about 230 MB of transcripts."""
+GROUP_ROWS = 50_000
+"""Entries for which derived tables are made at once; about 100 MB of transcripts."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,9 @@ class Base:
         for ids in wanted:
             chosen = pl.col("file_id").is_in(pl.Series(ids).implode())
             own = files.filter(chosen)
-            entries, blocks = self._rows_of(ids)
             yield Group(
                 own,
-                entries,
-                blocks,
+                *self._rows_of(ids),
                 problems.filter(chosen),
                 teams,
                 {p: h for p in own["path"] if (h := notes[p].heading) is not None},
@@ -190,7 +188,7 @@ class Base:
                 parts = parts.join(lines.select("entry_id"), on="entry_id", how="semi", maintain_order="left")
             entries.append(lines)
             blocks.append(parts)
-        return pl.concat(entries), pl.concat(blocks)
+        return in_order("entries", pl.concat(entries)), in_order("blocks", pl.concat(blocks))
 
 
 def _chunks(notes: Iterable[FileNote]) -> Iterator[list[FileNote]]:

@@ -42,6 +42,7 @@ def derive_here(groups: Iterable[Group]) -> Iterator[tuple[Group, dict[str, pl.D
     """Derived tables made in this process, one group at a time."""
     for group in groups:
         yield group, derive(group)
+        del group
 
 
 def teams_of(files: pl.DataFrame) -> pl.DataFrame:
@@ -93,10 +94,10 @@ def export(
                 base.add_kept(where, {n: old.places_of(n) for n in ("entries", "blocks", "files", "read_problems")})
             base.team_members = _with_old_teams(read_team_members(base.files), old, where)
             parts = _Parts(Scratch(root / STAGING / "parts", on_disk=on_disk))
-            made = _made(base, ready, derive_all)
-            for group, tables in made:
-                for name, frame in (tables | {"entries": group.entries, "blocks": group.blocks}).items():
-                    parts.add(name, frame, group)
+            for group, tables in _made(base, ready, derive_all):
+                parts.add_all(group, tables)
+                # The names would keep a group in memory while the next one is made.
+                del group, tables
             folders = folder_problems(base.files.sort("path"))
             parts.put("files", base.files)
             parts.put("team_members", base.team_members)
@@ -154,10 +155,13 @@ class _Parts:
         self._scratch = scratch
         self.by_place: dict[tuple[str, str], list[int]] = {}
 
-    def add(self, name: str, frame: pl.DataFrame, group: Group) -> None:
-        """Rows of one group."""
-        for place, rows in split_rows(name, frame, group.entries, group.files):
-            self.by_place.setdefault((name, place), []).append(self._scratch.put(rows))
+    def add_all(self, group: Group, tables: dict[str, pl.DataFrame]) -> None:
+        """The rows of one group; ``tables`` is emptied."""
+        tables |= {"entries": group.entries, "blocks": group.blocks}
+        while tables:
+            name, frame = tables.popitem()
+            for place, rows in split_rows(name, frame, group.entries, group.files):
+                self.by_place.setdefault((name, place), []).append(self._scratch.put(rows))
 
     def put(self, name: str, frame: pl.DataFrame) -> None:
         """Rows of a table that is not partitioned."""
@@ -169,6 +173,8 @@ class _Parts:
         frame = pl.concat([self._scratch.get(n) for n in numbers])
         for n in numbers:
             self._scratch.drop(n)
+        if len(numbers) == 1:
+            return frame
         if name == "sessions":
             # Sessions alive at the same time need have nothing else to do with one another.
             frame = in_order(name, frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -54,6 +55,7 @@ def stored_schema(table: Table) -> pl.Schema:
     return pl.Schema({n: plain.get(n, d) for n, d in table.polars().items()})
 
 
+@cache
 def metadata_of(name: str) -> dict[str, str]:
     """Key-value metadata of a file: version of the schema, grain and key of the table, meaning of each column."""
     table = table_of(name)

@@ -25,7 +25,10 @@ DERIVED = (
 )  # fmt: skip
 """Tables made from the base tables, of sessions that have something to do with one another."""
 EXPORTED = ("files", "entries", "blocks", "problems", *DERIVED, "team_members")
-PARTITIONED = frozenset({"entries", "blocks", "edges", "chains", "calls", "ledger", "tools", "turns", "events"})
+BY_PROJECT = frozenset({"entries", "blocks", "edges", "chains"})
+"""Tables by month and project: those with most rows."""
+BY_MONTH = frozenset({"calls", "ledger", "tools", "turns", "events"})
+"""Tables by month alone; by project too, their files would be too small to be worth opening."""
 _NULLS_LAST = frozenset({"problems", "read_problems", "calls", "team_members"})
 _OWN_TIMES = ("timestamp", "first_at", "started_at")
 _UNDATED, _NOWHERE = "undated", "none"
@@ -64,9 +67,7 @@ def whole_place(name: str) -> str:
 
 def empty_place(name: str) -> str:
     """Place of the file that shows the types of a table without rows."""
-    if name not in PARTITIONED:
-        return whole_place(name)
-    return f"{name}/month={_UNDATED}/project_key={_NOWHERE}/data.parquet"
+    return _place(name, 0, None) if name in BY_PROJECT | BY_MONTH else whole_place(name)
 
 
 def split_rows(
@@ -79,21 +80,19 @@ def split_rows(
     entries, files
         The base tables that hold the entries and files the rows speak of, with the same ids.
     """
-    if name not in PARTITIONED:
+    if name not in BY_PROJECT | BY_MONTH:
         if len(frame):
             yield whole_place(name), frame
         return
-    months, homes = _months(frame, entries, files), _homes(frame, entries, files)
-    projects = dict(zip(files["file_id"], files["project"], strict=True))
-    keyed = frame.with_columns(months.alias("__month"), homes.alias("__home"))
-    places = keyed.select("__month", "__home").unique()
-    names = pl.Series([_place(name, m, projects.get(f)) for m, f in places.iter_rows()], dtype=pl.String)
-    keyed = keyed.join(
-        places.with_columns(__place=names), on=["__month", "__home"], how="left", validate="m:1", nulls_equal=True,
-        maintain_order="left",
-    )  # fmt: skip
-    for key, rows in keyed.partition_by("__place", maintain_order=True, as_dict=True).items():
-        yield str(key[0]), rows.drop("__month", "__home", "__place")
+    projects = [None, *files["project"].drop_nulls().unique().sort()]
+    keys = [_months(frame, entries, files).alias("__month")]
+    if name in BY_PROJECT:
+        numbers = files.select("file_id", n=pl.col("project").replace_strict(projects, range(len(projects))))
+        keys.append(_homes(frame, entries).replace_strict(numbers["file_id"], numbers["n"]).alias("__project"))
+    names = [k.name for k in keys]
+    parts = frame.with_columns(keys).partition_by(names, maintain_order=True, as_dict=True, include_key=False)
+    for key, rows in parts.items():
+        yield _place(name, key[0], projects[key[1]] if len(key) > 1 else None), rows
 
 
 def _months(frame: pl.DataFrame, entries: pl.DataFrame, files: pl.DataFrame) -> pl.Series:
@@ -108,18 +107,13 @@ def _months(frame: pl.DataFrame, entries: pl.DataFrame, files: pl.DataFrame) -> 
     return times.select((choice.dt.year() * 100 + choice.dt.month()).fill_null(0)).to_series()
 
 
-def _homes(frame: pl.DataFrame, entries: pl.DataFrame, files: pl.DataFrame) -> pl.Series:
-    """The file a row belongs to: its own, else its entry's, else the first of its session."""
-    homes = _of_entry(frame, entries.select("entry_id", "file_id"))["file_id"]
-    if "file_id" in frame.columns:
-        homes = frame.select(pl.coalesce("file_id", homes)).to_series()
-    if homes.null_count() and "session_id" in frame.columns:
-        first = files.drop_nulls("session_id").unique("session_id", keep="first", maintain_order=True)
-        by_session = frame.select("session_id").join(
-            first.select("session_id", "file_id"), on="session_id", how="left", validate="m:1", maintain_order="left"
-        )
-        homes = by_session.select(pl.coalesce(homes, "file_id")).to_series()
-    return homes.alias("home")
+def _homes(frame: pl.DataFrame, entries: pl.DataFrame) -> pl.Series:
+    """The file a row belongs to: its own, else its entry's."""
+    return (
+        frame["file_id"]
+        if "file_id" in frame.columns
+        else _of_entry(frame, entries.select("entry_id", "file_id"))["file_id"]
+    )
 
 
 def _of_entry(frame: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
@@ -129,7 +123,8 @@ def _of_entry(frame: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
 
 def _place(name: str, month: int, project: str | None) -> str:
     when = f"{month // 100:04d}-{month % 100:02d}" if month else _UNDATED
-    return f"{name}/month={when}/project_key={project_key(project)}/data.parquet"
+    where = f"project_key={project_key(project)}/" if name in BY_PROJECT else ""
+    return f"{name}/month={when}/{where}data.parquet"
 
 
 def project_key(project: str | None) -> str:

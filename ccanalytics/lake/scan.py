@@ -98,7 +98,7 @@ class Lake:
         frames = [self._numbers.to_plain(n, in_order(n, self._scan(n).collect())) for n in base]
         headings = {p: h for p, n in self._manifest.files.items() if (h := n.heading) is not None}
         beside = Beside(self.team_members.collect(), headings)
-        return Transcripts(*frames, content=self.content, beside=beside)  # type: ignore[arg-type]
+        return Transcripts(*frames, content=self.content, beside=beside)
 
     def collect(self) -> Transcripts:
         """The same as loaded transcripts."""

@@ -20,7 +20,7 @@ class Scratch:
         number, self._next = self._next, self._next + 1
         if self._on_disk:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            frame.write_ipc(self._folder / f"{number}.arrow", compression="lz4")
+            frame.write_ipc(self._folder / f"{number}.arrow")
         else:
             self._held[number] = frame
         return number
