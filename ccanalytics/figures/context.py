@@ -97,7 +97,7 @@ def plot_context(
         ax.axhline(window, color=ink(), linestyle=(0, (6, 3)), linewidth=1)
         ax.annotate(f"window {count(window)}", (1, window), (-2, 3), xycoords=("axes fraction", "data"),
                     textcoords="offset points", ha="right", fontsize=8.5)  # fmt: skip
-    ax.set_ylim(0, max(float(y.max()), window or 0) * 1.12)
+    ax.set_ylim(0, (max(float(y.max()), window or 0) or 1) * 1.12)
     ax.set_xlabel("call of the conversation")
     ax.set_ylabel("prompt (tokens)")
     number_axis(ax.yaxis, "tokens")
