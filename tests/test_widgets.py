@@ -214,6 +214,9 @@ def test_a_run_shows_prompt_result_and_tools(sample: Any) -> None:
     assert w.detail["result"].startswith("The parser is in tides_table/")
     assert set(w.tools["name"]) == {"Agent", "Read", "Bash"}
     assert w.entries["agent_id"].n_unique() == 1
+    lines = asked(w, ask="lines")
+    assert len(lines) == w.detail["entries"] == len(w.entries)
+    assert lines[0][1].startswith("Move tidewatch/table.py")
 
 
 def test_folding_hides_what_is_below(big: Any) -> None:

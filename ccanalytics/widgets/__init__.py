@@ -35,7 +35,7 @@ def explore(t: Any = None, **options: Any) -> Explorer:
 
     >>> import ccanalytics as cc
     >>> cc.explore(cc.load_sample())
-    Explorer(10 sessions, 115 calls)
+    Explorer(10 sessions, 90 calls)
     """
     if t is None:
         from ..load import load

@@ -15,7 +15,7 @@ from ..markup import plain
 from ..tables_of import eager
 from .base import Widget, int_of, source, style
 from .cells import session_choices, table_view
-from .words import raw_entries, whole_of
+from .words import LINES_SHOWN, preview_of, raw_entries, whole_of
 
 SORTS = ("time", "own cost", "inclusive cost", "own tokens", "inclusive tokens", "duration")
 _BY = {
@@ -58,7 +58,7 @@ class AgentTree(Widget):
     """Keys of the runs whose children are folded away."""
     chosen = traitlets.Unicode("").tag(sync=True)
     """Key of the run chosen (its session and agent id); empty for none."""
-    questions = frozenset({"rows"})
+    questions = frozenset({"rows", "lines"})
 
     def _start(self) -> None:
         total = [pl.sum_horizontal(f"{p}_{k}" for k in KINDS).alias(f"{p}_tokens") for p in ("own", "incl")]
@@ -172,10 +172,16 @@ class AgentTree(Widget):
                 ["inclusive", f"{usd(run['incl_cost_usd'])} · {count(run['incl_tokens'])} tokens"],
                 ["entries", count(run["n_entries"])],
             ],
+            "entries": len(self.entries),
             "prompt": self._text(run["prompt_entry_id"]),
             "result": self._text(self._result_of(run)),
             "tools": table_view(tools, ("started_at", "name", "outcome", "duration_ms", "command_head", "file_path")),
         }
+
+    def _on_lines(self, question: dict[str, Any]) -> list[list[str]]:
+        rows = self.entries.slice(max(0, int_of(question, "from")), LINES_SHOWN)
+        raw = raw_entries(self.t, rows["entry_id"].to_list())
+        return [[kind or "", preview_of(entry)] for kind, entry in zip(rows["type"], raw, strict=True)]
 
     def _text(self, entry_id: int | None) -> str:
         return whole_of(raw_entries(self.t, [entry_id])[0]) if entry_id is not None else ""

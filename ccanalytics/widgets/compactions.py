@@ -15,9 +15,7 @@ from ..plot import session_to_show, window_of
 from ..tables_of import eager
 from .base import Widget, int_of, source, style
 from .cells import session_choices
-from .words import preview_of, raw_entries, whole_of
-
-LINES_SHOWN = 50
+from .words import LINES_SHOWN, preview_of, raw_entries, whole_of
 
 
 class Compactions(Widget):

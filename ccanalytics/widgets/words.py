@@ -13,6 +13,8 @@ PREVIEW_CHARS = 240
 MOST_CHARS = 200_000
 """Longer texts are cut on the page; the whole is in the raw line."""
 MAX_DEPTH = 20
+LINES_SHOWN = 50
+"""Lines that a list within the details of a choice shows."""
 
 
 def raw_entries(t: Any, ids: Sequence[int]) -> list[dict[str, Any] | None]:

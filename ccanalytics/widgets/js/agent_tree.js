@@ -60,6 +60,7 @@ function render({ model, el }) {
       const block = textBlock(title, text);
       if (block) detail.append(block);
     }
+    detail.append(lineList(questions, `entries: ${d.entries}`, {}, d.entries, ".entries"));
     if (d.tools.total) detail.append(h("details", { open: true }, h("summary", { text: `tools: ${d.tools.total} calls` }), dataTable(d.tools, "tool calls of the run")));
   }
 

@@ -67,14 +67,6 @@ function render({ model, el }) {
     }
   }
 
-  async function lines(which, count) {
-    const rows = await questions.ask("lines", { which, from: 0 });
-    const box = h("ul", { class: "cca-lines" });
-    for (const [kind, text] of rows) box.append(h("li", {}, h("b", { text: kind }), h("span", { text: " " + text })));
-    if (count > rows.length) box.append(h("li", { class: "cca-note", text: `and ${count - rows.length} more, in .${which}` }));
-    return box;
-  }
-
   function show() {
     const d = model.get("detail");
     detail.replaceChildren();
@@ -83,9 +75,7 @@ function render({ model, el }) {
     const summary = textBlock("summary", d.summary);
     if (summary) detail.append(summary);
     for (const which of ["kept", "dropped"]) {
-      const box = h("details", {}, h("summary", { text: `${which}: ${d[which]} lines` }));
-      box.addEventListener("toggle", async () => { if (box.open && box.children.length === 1) box.append(await lines(which, d[which])); });
-      detail.append(box);
+      detail.append(lineList(questions, `${which}: ${d[which]} lines`, { which }, d[which], `.${which}`));
     }
   }
 

@@ -91,6 +91,20 @@ function textBlock(title, text, open = true) {
   return h("details", { open }, h("summary", { text: title }), h("pre", { class: "cca-text", tabindex: "0", text }));
 }
 
+function lineList(questions, title, which, count, where) {
+  // Lines that are asked for when the list is opened.
+  const box = h("details", {}, h("summary", { text: title }));
+  box.addEventListener("toggle", async () => {
+    if (!box.open || box.children.length > 1) return;
+    const list = h("ul", { class: "cca-lines" });
+    box.append(list);
+    const rows = await questions.ask("lines", { ...which, from: 0 });
+    for (const [kind, text] of rows) list.append(h("li", {}, h("b", { text: kind }), h("span", { text: " " + text })));
+    if (count > rows.length) list.append(h("li", { class: "cca-note", text: `and ${count - rows.length} more, in ${where}` }));
+  });
+  return box;
+}
+
 function short(value, measure) {
   if (measure === "cost") return "$" + (Math.abs(value) >= 1 ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : value === 0 ? "0" : value.toPrecision(2));
   for (const [step, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (Math.abs(value) >= step * 0.9995) return String(Number((value / step).toPrecision(3))) + unit;
