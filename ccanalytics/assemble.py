@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ import polars as pl
 from .blocks import Nulls
 from .decode import loads
 from .find import FoundFile
-from .jobs import Facts, JobResult, Summary
+from .jobs import Facts, JobResult, Meta, Summary
 from .projects import project_of
 from .schema.base import BLOCKS, ENTRIES, FILES, PROBLEMS
 
 MAX_META_BYTES = 1 << 16
+RACY_NS = 2_000_000_000
+"""Times of files may be no finer than this (FAT: two seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Assembled:
     facts: tuple[Facts, ...] = ()
     """Per file, the pieces added up."""
     summaries: tuple[Summary, ...] = ()
+    metas: tuple[Meta | None, ...] = ()
 
     def select(self, mask: pl.Series) -> Assembled:
         """Only the files where ``mask`` holds; file and entry ids are numbered anew."""
@@ -49,8 +53,10 @@ class Assembled:
         blocks = self.blocks.filter(pl.Series(entry_mask[ids]))
         blocks = blocks.with_columns(entry_id=pl.Series(new_entry[blocks["entry_id"].to_numpy()]))
         problems = _renumber(self.problems, new_file, new_entry)
-        facts, summaries = (tuple(x[i] for i in keep) if x else () for x in (self.facts, self.summaries))
-        return Assembled(files, entries, blocks, problems, facts, summaries)
+        facts = tuple(self.facts[i] for i in keep) if self.facts else ()
+        summaries = tuple(self.summaries[i] for i in keep) if self.summaries else ()
+        metas = tuple(self.metas[i] for i in keep) if self.metas else ()
+        return Assembled(files, entries, blocks, problems, facts, summaries, metas)
 
 
 def _renumber(problems: pl.DataFrame, new_file: np.ndarray, new_entry: np.ndarray) -> pl.DataFrame:
@@ -79,9 +85,10 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
     results
         What became of each job.
     """
-    facts = [Facts(0, 0, 0, 0, 0, 0, 0) for _ in found]
+    facts = [_NOTHING] * len(found)
     entries, blocks, problems = [], [], []
     known: dict[int, Summary] = {}
+    known_metas: dict[int, Meta | None] = {}
     n_rows, first_rows = 0, list[int]()
     for files, result in zip(owners, results, strict=True):
         assert result.entries is not None
@@ -91,9 +98,10 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
         for k, (file_no, part) in enumerate(zip(files, result.parts, strict=True)):
             if k and files[k - 1] == file_no:
                 lines_before[k] = facts[file_no].n_settled_lines
-            _add(facts[file_no], part)
+            facts[file_no] = part if facts[file_no] is _NOTHING else _added(facts[file_no], part)
         if result.summaries:
             known.update(zip(files, result.summaries, strict=True))
+            known_metas.update(zip(files, result.metas, strict=True))
         file_of = np.array(files, dtype=np.int32)
         entries.append(_place(result.entries, file_of, lines_before))
         blocks.append(result.blocks)
@@ -103,15 +111,15 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
         n_rows += len(result.entries)
     all_entries = _stack(entries, first_rows, ENTRIES.polars())
     all_blocks = _stack(blocks, first_rows, BLOCKS.polars())
-    meta = [_read_meta(f) for f in found]
-    problems.extend(_meta_problem(i) for i, text in enumerate(meta) if text == "")
+    metas = [read_meta(f, known_metas.get(i)) if f.meta_path is not None else None for i, f in enumerate(found)]
+    problems.extend(_meta_problem(i) for i, meta in enumerate(metas) if meta is not None and not meta.text)
     all_problems = pl.DataFrame(problems, schema=PROBLEMS.polars(), orient="row").sort(PROBLEMS.order, nulls_last=True)
     whole = [known.get(i) or Summary() for i in range(len(found))]
     new = [i for i in range(len(found)) if i not in known]
     for i, summary in zip(new, _summaries(all_entries, new, len(found)), strict=True):
         whole[i] = summary
-    files_frame = _file_rows(found, facts, whole, all_problems, [m or None for m in meta])
-    return Assembled(files_frame, all_entries, all_blocks, all_problems, tuple(facts), tuple(whole))
+    files_frame = _file_rows(found, facts, whole, all_problems, metas)
+    return Assembled(files_frame, all_entries, all_blocks, all_problems, tuple(facts), tuple(whole), tuple(metas))
 
 
 def _summaries(entries: pl.DataFrame, files: Sequence[int], n_files: int) -> list[Summary]:
@@ -143,18 +151,22 @@ def _summaries(entries: pl.DataFrame, files: Sequence[int], n_files: int) -> lis
     return [by_file.get(i) or Summary() for i in files]
 
 
-def _add(total: Facts, part: Facts) -> None:
-    total.n_rows += part.n_rows
-    total.n_lines += part.n_lines
-    total.n_bytes += part.n_bytes
-    # All pieces but the last of a file end at a newline, so that adding up is right.
-    total.n_settled_rows += part.n_settled_rows
-    total.n_settled_bytes += part.n_settled_bytes
-    total.n_settled_lines += part.n_settled_lines
-    total.n_pending_bytes += part.n_pending_bytes
-    # A file of which one piece has no hash cannot be known again.
-    is_first = total.n_bytes == part.n_bytes
-    total.digests = [*total.digests, *part.digests] if part.digests and (is_first or total.digests) else []
+_NOTHING = Facts(0, 0, 0, 0, 0, 0, 0)
+
+
+def _added(a: Facts, b: Facts) -> Facts:
+    """Two pieces of a file as one; all but the last end at a newline, so that adding up is right."""
+    return Facts(
+        a.n_rows + b.n_rows,
+        a.n_lines + b.n_lines,
+        a.n_bytes + b.n_bytes,
+        a.n_settled_rows + b.n_settled_rows,
+        a.n_settled_bytes + b.n_settled_bytes,
+        a.n_settled_lines + b.n_settled_lines,
+        a.n_pending_bytes + b.n_pending_bytes,
+        # A file of which one piece has no hash cannot be known again.
+        [*a.digests, *b.digests] if a.digests and b.digests else [],
+    )
 
 
 def _place(frame: pl.DataFrame, file_of: Any, lines_before: Any) -> pl.DataFrame:
@@ -209,17 +221,25 @@ def _problem_rows(result: JobResult, file_of: np.ndarray, lines_before: np.ndarr
     return rows
 
 
-def _read_meta(file: FoundFile) -> str | None:
-    """The .meta.json of a file as text; None when there is none, empty when it is damaged."""
-    if file.meta_path is None:
-        return None
+def read_meta(file: FoundFile, known: Meta | None = None) -> Meta | None:
+    """The .meta.json of a file; what is known of it when it is unchanged, None when it is gone."""
+    assert file.meta_path is not None
+    begun = time.time_ns()
     try:
-        with Path(file.meta_path).open("rb") as f:
+        stat = os.stat(file.meta_path)
+        signature = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        if known is not None and known.signature == signature:
+            return known
+        with open(file.meta_path, "rb") as f:
             data = f.read(MAX_META_BYTES + 1)
         value = loads(data)
     except (OSError, ValueError):
-        return ""
-    return data.decode("utf-8", "replace").strip() if isinstance(value, dict) and len(data) <= MAX_META_BYTES else ""
+        return Meta((0, 0, 0, 0), "")
+    is_good = isinstance(value, dict) and len(data) <= MAX_META_BYTES
+    # Written so shortly before that the times could stay the same with the next write: to be read again.
+    is_racy = max(stat.st_mtime_ns, stat.st_ctime_ns) > begun - RACY_NS
+    text = data.decode("utf-8", "replace").strip() if is_good else ""
+    return Meta((0, 0, 0, 0) if is_racy else signature, text)
 
 
 def _meta_problem(file_id: int) -> ProblemRow:
@@ -231,7 +251,7 @@ def _file_rows(
     facts: Sequence[Facts],
     summaries: Sequence[Summary],
     problems: pl.DataFrame,
-    meta: Sequence[str | None],
+    metas: Sequence[Meta | None],
 ) -> pl.DataFrame:
     counts = problems.group_by("file_id").agg(pl.len().cast(pl.Int64).alias("n_problems"))
     base = pl.DataFrame(
@@ -250,7 +270,7 @@ def _file_rows(
             "n_lines": [p.n_lines for p in facts],
             "n_entries": [p.n_rows for p in facts],
             "n_pending_bytes": [p.n_pending_bytes for p in facts],
-            "meta": list(meta),
+            "meta": [m.text or None if m is not None else None for m in metas],
             "cwd": [s.cwd for s in summaries],
             "first_at": [s.first_ms for s in summaries],
             "last_at": [s.last_ms for s in summaries],

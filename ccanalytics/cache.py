@@ -27,7 +27,7 @@ from .find import FoundFile
 from .parse import PROBLEM_ROWS, Reading
 from .schema import SCHEMA_VERSION
 from .schema.base import BLOCKS, ENTRIES
-from .shelf import Record, Shelf
+from .shelf import Records, Shelf
 
 MAX_BYTES = 4 << 30
 """All stores together; the one not used for longest goes first. ``CCANALYTICS_CACHE_MB`` changes it."""
@@ -46,7 +46,7 @@ _MAKERS = ("parse", "columns", "blocks", "facts", "decode", "rescue", "lean", "t
 class Index(msgspec.Struct, array_like=True):
     """What a shelf holds: its records, and size and sums of each file of it."""
 
-    records: list[Record]
+    records: Records
     files: dict[str, tuple[int, int, int]]
 
 

@@ -140,7 +140,7 @@ class _Spot:
     trail: tuple[str, ...]
 
     def below(self, name: str) -> _Spot:
-        return _Spot(os.path.join(self.path, name), os.path.join(self.real, name), self.root, (*self.trail, name))
+        return _Spot(_below(self.path, name), _below(self.real, name), self.root, (*self.trail, name))
 
 
 class _Walk:
@@ -215,7 +215,7 @@ class _Walk:
                 if entry.is_symlink():
                     self._links.append((spot, entry))
                 else:
-                    self._add_entry(spot, entry, os.path.join(spot.real, entry.name), names)
+                    self._add_entry(spot, entry, _below(spot.real, entry.name), names)
         return below[::-1]
 
     def _entries(self, path: str) -> list[os.DirEntry[str]]:
@@ -256,7 +256,7 @@ class _Walk:
                 session_id=facts.session_id,
                 agent_id=facts.agent_id,
                 workflow_id=facts.workflow_id,
-                meta_path=os.path.join(spot.real, meta) if meta in names else None,
+                meta_path=_below(spot.real, meta) if meta in names else None,
                 size=stat.st_size,
                 mtime_ns=stat.st_mtime_ns,
                 ctime_ns=stat.st_ctime_ns,
@@ -293,6 +293,11 @@ def _expand(place: PathLike) -> Iterator[str]:
 def _session_inside(file: FoundFile) -> str | None:
     head = read_head(file.path)
     return None if head is None else head.session_id
+
+
+def _below(folder: str, name: str) -> str:
+    """As ``os.path.join`` of a folder and one name, of which there are thousands."""
+    return folder + name if folder.endswith(os.sep) else folder + os.sep + name
 
 
 def _has_plain_twin(name: str, names: set[str]) -> bool:

@@ -67,6 +67,13 @@ class Summary(msgspec.Struct, array_like=True):
     """All its lines are an agent's, or a team member's, whatever its name says."""
 
 
+class Meta(msgspec.Struct, array_like=True):
+    """The .meta.json beside a file: what identifies its state, and its text (empty when it is damaged)."""
+
+    signature: tuple[int, int, int, int]
+    text: str
+
+
 class JobResult(msgspec.Struct):
     """Frames over all pieces of a job, facts of each piece, and the pieces that could not be read."""
 
@@ -77,6 +84,7 @@ class JobResult(msgspec.Struct):
     problems: pl.DataFrame | None = None
     summaries: list[Summary] = []
     """One for each piece where they are known already."""
+    metas: list[Meta | None] = []
 
 
 def run_job(job: Job) -> JobResult:
@@ -130,6 +138,10 @@ def _why(e: Exception) -> str:
 
 def read_piece(piece: Piece) -> bytes:
     """The bytes of a piece, unpacked when its name says it is compressed."""
+    if "://" in piece.path:
+        from .remote import read_remote
+
+        return read_remote(piece)
     with open(piece.path, "rb", buffering=0) as f:
         if piece.path.endswith(".gz"):
             return _bounded(gzip.GzipFile(fileobj=f))

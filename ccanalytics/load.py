@@ -10,7 +10,7 @@ from datetime import date, datetime
 import polars as pl
 
 from ._pool import Progress
-from .assemble import Assembled
+from .assemble import Assembled, read_meta
 from .cache import is_wanted
 from .errors import UsageError
 from .find import FoundFile, PathLike, find_files
@@ -19,7 +19,7 @@ from .placing import find_folder_problems
 from .projects import is_project_wanted
 from .reading import read_again, read_files
 from .schema.base import PROBLEMS
-from .shelf import is_racy, shelf_of, signature
+from .shelf import is_racy, shelf_of
 from .transcripts import Transcripts
 from .zones import parse_moment
 
@@ -129,7 +129,8 @@ def read_on(source: Source) -> Source | None:
     begun = time.time_ns()
     request = source.request
     found, _ = request.find()
-    if [signature(f) for f in found] == [signature(f) for f in source.found] and not is_racy(found, source.begun):
+    is_same = found == source.found and not is_racy(found, source.begun)
+    if is_same and all(m == read_meta(f, m) for f, m in zip(found, source.read.metas, strict=True) if f.meta_path):
         return None
     shelf = shelf_of(source.found, source.read, begun=source.begun)
     read = read_again(found, [shelf], content=request.content, workers=request.workers)

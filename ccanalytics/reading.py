@@ -90,7 +90,7 @@ def read_steps(
         if isinstance(step, Grown):
             results.append(step.shelf.settled_rows_of(step.number))
             owners.append([step.file])
-            start = step.shelf.records[step.number].facts.n_settled_bytes
+            start = step.shelf.records.facts[step.number].n_settled_bytes
         is_hashed = start > 0 or max(file.mtime_ns, file.ctime_ns) > hashed_since
         for piece in cut_pieces(file, start, is_hashed=is_hashed):
             n = piece.length if piece.length >= 0 else file.size - piece.offset
@@ -122,11 +122,11 @@ def keep(
     held = dict(files_of(steps))
     if all(held.values()):
         return
-    known = {r.path for shelf in shelves for r in shelf.records}
+    known = {path for shelf in shelves for path in shelf.records.paths}
     n_new = sum(f.size for i, f in enumerate(found) if not held[i])
     is_all = known <= {f.path for f in found} and (2 * n_new > sum(f.size for f in found) or len(shelves) >= 8)
     shelf = shelf_of(found, read, begun=begun, only=None if is_all else [i for i in held if not held[i]])
-    if shelf.records:
+    if shelf.records.paths:
         store.save(shelf, is_all=is_all)
 
 

@@ -15,13 +15,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from .assemble import Assembled
+from .assemble import RACY_NS, Assembled
 from .find import FoundFile
-from .jobs import Facts, JobResult, Summary
+from .jobs import Facts, JobResult, Meta, Summary
 
 Signature = tuple[int, int, int, int, int]
-RACY_NS = 2_000_000_000
-"""Times of files may be no finer than this (FAT: two seconds)."""
 MAX_DIGESTS = 256
 _CHUNK = 1 << 22
 
@@ -31,49 +29,47 @@ def signature(file: FoundFile) -> Signature:
     return (file.dev, file.inode, file.size, file.mtime_ns, file.ctime_ns)
 
 
-class Record(msgspec.Struct, array_like=True):
-    """One file as it was read."""
+class Records(msgspec.Struct, array_like=True):
+    """Files as they were read, one by one: columns, because there are many and few are looked at."""
 
-    path: str
-    signature: Signature
-    is_racy: bool
-    facts: Facts
-    summary: Summary
-    row: int
-    """First of its rows in the shelf's entries."""
-    block: int
-    n_blocks: int
+    paths: list[str]
+    signatures: list[Signature]
+    is_racy: list[bool]
+    facts: list[Facts]
+    summaries: list[Summary]
+    metas: list[Meta | None]
+    rows: list[int]
+    """Where the rows of each begin in the shelf's entries, and where those of the last end."""
+    blocks: list[int]
 
 
 @dataclass
 class Shelf:
     """Files read before, in order of path, and their rows.
 
-    ``entries`` have ``row`` and ``part`` (number of the record) in place of ids, ``blocks`` have ``row``, ``problems``
+    ``entries`` have ``row`` and ``part`` (number of the file) in place of ids, ``blocks`` have ``row``, ``problems``
     are as ``parse.Parsed`` has them.
     """
 
-    records: list[Record]
+    records: Records
     entries: pl.DataFrame
     blocks: pl.DataFrame
     problems: pl.DataFrame
 
     def rows_of(self, first: int, last: int) -> JobResult:
-        """The rows of records ``first`` to ``last``, both included."""
-        a, z = self.records[first], self.records[last]
-        n_rows, n_blocks = z.row + z.facts.n_rows - a.row, z.block + z.n_blocks - a.block
-        taken = self.records[first : last + 1]
-        found = self._cut(first, last, n_rows, n_blocks, [r.facts for r in taken])
-        found.summaries = [r.summary for r in taken]
+        """The rows of files ``first`` to ``last``, both included."""
+        r = self.records
+        n_rows, n_blocks = r.rows[last + 1] - r.rows[first], r.blocks[last + 1] - r.blocks[first]
+        found = self._cut(first, last, n_rows, n_blocks, r.facts[first : last + 1])
+        found.summaries, found.metas = r.summaries[first : last + 1], r.metas[first : last + 1]
         return found
 
     def settled_rows_of(self, number: int) -> JobResult:
-        """The rows of one record that no growth of the file can change."""
-        r = self.records[number]
-        f = r.facts
-        n_rows = f.n_settled_rows
-        blocks = self.blocks["row"].slice(r.block, r.n_blocks)
-        n_blocks = int(blocks.search_sorted(r.row + n_rows)) if n_rows < f.n_rows else r.n_blocks
+        """The rows of one file that no growth of it can change."""
+        r, f = self.records, self.records.facts[number]
+        first, n_blocks, n_rows = r.blocks[number], r.blocks[number + 1] - r.blocks[number], f.n_settled_rows
+        if n_rows < f.n_rows:
+            n_blocks = int(self.blocks["row"].slice(first, n_blocks).search_sorted(r.rows[number] + n_rows))
         lines, size = f.n_settled_lines, f.n_settled_bytes
         kept = Facts(n_rows, lines, size, n_rows, size, lines, 0, f.digests)
         found = self._cut(number, number, n_rows, n_blocks, [kept])
@@ -82,26 +78,32 @@ class Shelf:
         return found
 
     def _cut(self, first: int, last: int, n_rows: int, n_blocks: int, facts: list[Facts]) -> JobResult:
-        a = self.records[first]
-        entries, blocks = self.entries.slice(a.row, n_rows), self.blocks.slice(a.block, n_blocks)
+        row, block = self.records.rows[first], self.records.blocks[first]
+        entries, blocks = self.entries.slice(row, n_rows), self.blocks.slice(block, n_blocks)
         problems = self.problems
         if len(problems):
             problems = problems.filter(pl.col("part").is_between(first, last))
-        if first or a.row:
-            entries = entries.with_columns(pl.col("row") - a.row, pl.col("part") - first)
-            blocks = blocks.with_columns(pl.col("row") - a.row)
-            problems = problems.with_columns(pl.col("row") - a.row, pl.col("part") - first)
+        if first or row:
+            entries = entries.with_columns(pl.col("row") - row, pl.col("part") - first)
+            blocks = blocks.with_columns(pl.col("row") - row)
+            problems = problems.with_columns(pl.col("row") - row, pl.col("part") - first)
         return JobResult(facts, {}, entries, blocks, problems)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Held:
     """Some files in a row of which all rows are on a shelf."""
 
     shelf: Shelf
     first: int
     last: int
-    files: range
+    first_file: int
+    last_file: int
+
+    @property
+    def files(self) -> range:
+        """Their numbers."""
+        return range(self.first_file, self.last_file + 1)
 
 
 @dataclass(frozen=True)
@@ -129,27 +131,25 @@ def shelf_of(found: Sequence[FoundFile], read: Assembled, *, begun: int, only: l
     Left out are files that could not be read. One that changed after it was found has other times since, so that its
     bytes are hashed before its rows are used.
     """
-    wanted = range(len(found)) if only is None else only
     unread = set(read.problems.filter(pl.col("code") == "unreadable_file")["file_id"])
-    wanted = [i for i in wanted if i not in unread]
+    wanted = [i for i in (range(len(found)) if only is None else only) if i not in unread]
     if len(wanted) < len(found):
         mask = np.zeros(len(found), dtype=bool)
         mask[wanted] = True
         read = read.select(pl.Series(mask))
-    rows = np.cumsum([0, *(f.n_rows for f in read.facts)])
-    firsts = np.searchsorted(read.blocks["entry_id"].to_numpy(), rows)
-    records = [
-        Record(found[i].path, signature(found[i]), is_racy([found[i]], begun), facts, summary, row, block, end - block)
-        for i, facts, summary, row, block, end in zip(
-            wanted,
-            read.facts,
-            read.summaries,
-            rows.tolist()[:-1],
-            firsts.tolist()[:-1],
-            firsts.tolist()[1:],
-            strict=True,
-        )
-    ]
+        found = [found[i] for i in wanted]
+    rows = np.cumsum([0, *[f.n_rows for f in read.facts]])
+    latest = begun - RACY_NS
+    records = Records(
+        [f.path for f in found],
+        [signature(f) for f in found],
+        [f.mtime_ns > latest or f.ctime_ns > latest for f in found],
+        list(read.facts),
+        list(read.summaries),
+        list(read.metas),
+        rows.tolist(),
+        np.searchsorted(read.blocks["entry_id"].to_numpy(), rows).tolist(),
+    )
     problems = read.problems.filter(pl.col("file_id").is_not_null() & (pl.col("code") != "bad_meta"))
     problems = problems.select(
         pl.col("file_id").cast(pl.Int64).alias("part"),
@@ -167,33 +167,33 @@ def is_racy(found: Iterable[FoundFile], begun: int) -> bool:
 
 def plan(found: Sequence[FoundFile], shelves: Sequence[Shelf]) -> list[Step]:
     """For every file in order: what is held of it and what must be read; later shelves come first."""
-    where = {r.path: (shelf, k) for shelf in shelves for k, r in enumerate(shelf.records)}
+    where: dict[str, tuple[Shelf, int]] = {}
+    for shelf in shelves:
+        where.update((path, (shelf, k)) for k, path in enumerate(shelf.records.paths))
     steps: list[Step] = []
+    held: Held | None = None
     for number, file in enumerate(found):
-        shelf, k = where.get(file.path, (None, 0))
-        if shelf is None:
+        place = where.get(file.path)
+        if place is None:
             steps.append(New(number))
-        elif not shelf.records[k].is_racy and shelf.records[k].signature == signature(file):
-            steps.append(_joined(steps, shelf, k, number) or Held(shelf, k, k, range(number, number + 1)))
-        elif _still_begins_so(file, shelf.records[k]):
+            continue
+        shelf, k = place
+        if not shelf.records.is_racy[k] and shelf.records.signatures[k] == signature(file):
+            if held is None or held is not steps[-1] or held.shelf is not shelf or held.last != k - 1:
+                held = Held(shelf, k, k, number, number)
+                steps.append(held)
+            held.last, held.last_file = k, number
+        elif _still_begins_so(file, shelf.records.facts[k]):
             steps.append(Grown(shelf, k, number))
         else:
             steps.append(New(number))
     return steps
 
 
-def _joined(steps: list[Step], shelf: Shelf, k: int, number: int) -> Held | None:
-    before = steps[-1] if steps else None
-    if not isinstance(before, Held) or before.shelf is not shelf or before.last != k - 1:
-        return None
-    steps.pop()
-    return Held(shelf, before.first, k, range(before.files.start, number + 1))
-
-
-def _still_begins_so(file: FoundFile, record: Record) -> bool:
+def _still_begins_so(file: FoundFile, facts: Facts) -> bool:
     """Whether the file still begins with the settled bytes of before."""
-    digests = record.facts.digests
-    if not 0 < len(digests) <= MAX_DIGESTS or file.size < record.facts.n_settled_bytes:
+    digests = facts.digests
+    if not 0 < len(digests) <= MAX_DIGESTS or file.size < facts.n_settled_bytes:
         return False
     try:
         with open(file.path, "rb", buffering=0) as f:
