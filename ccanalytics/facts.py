@@ -290,8 +290,10 @@ def _quoted_length(text: str) -> int:
 _TEXT_KEYS = frozenset(
     ("content", "lastPrompt", "summary", "summaryContent", "text", "prompt", "customTitle", "aiTitle", "message",
      "rendered", "toolUseResult", "stagedText", "staged", "planContent", "hookAdditionalContext", "error",
-     "errorDetails")
+     "errorDetails", "userContext", "customInstructions", "instructions", "userFeedback")
 )  # fmt: skip
+_MAX_DEPTH, _MAX_FACT = 6, 4096
+"""A structured fact is neither deeper nor longer than this."""
 _ENVELOPE_KEYS = frozenset(
     ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "agentId", "timestamp",
      "isSidechain", "cwd", "gitBranch", "version", "entrypoint", "slug", "userType", "isMeta", "leafUuid", "messageId")
@@ -326,13 +328,26 @@ def object_detail(kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], int |
             "surface": obj.get("surface"), "promptCount": obj.get("promptCount"),
             "nFiles": len(states) if isinstance(states, dict) else None,
         }, None  # fmt: skip
-    return {k: v for k, v in obj.items() if k not in _TEXT_KEYS and k not in _ENVELOPE_KEYS}, None
+    return {k: _without_text(v) for k, v in obj.items() if k not in _TEXT_KEYS and k not in _ENVELOPE_KEYS}, None
+
+
+def _without_text(value: Any, depth: int = 0) -> Any:
+    """A value without what is or may be conversation text, at any depth."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_FACT else None
+    if not isinstance(value, dict | list):
+        return value
+    if depth == _MAX_DEPTH:
+        return None
+    if isinstance(value, list):
+        return [_without_text(v, depth + 1) for v in value]
+    return {k: _without_text(v, depth + 1) for k, v in value.items() if k not in _TEXT_KEYS}
 
 
 def system_detail(obj: dict[str, Any]) -> dict[str, Any]:
     """The ``detail`` of a system line."""
     out: dict[str, Any] = {
-        k: obj[k]
+        k: _without_text(obj[k])
         for k in (
             "compactMetadata", "microcompactMetadata", "snipMetadata", "removedUuids", "durationMs", "messageCount",
             "pendingBackgroundAgentCount", "retryAttempt", "maxRetries", "retryInMs", "hookCount",
