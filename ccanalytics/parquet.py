@@ -8,11 +8,13 @@ tables, of files that belong together), ``export`` (all of it), ``scan`` (readin
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
+from .assemble import Assembled
 from .errors import UsageError
 from .find import FoundFile, PathLike, find_files
 from .lake.base import Batch
@@ -25,6 +27,7 @@ from .load import Wanted, keep_files
 from .parse import Content
 from .projects import is_project_wanted
 from .reading import read_files
+from .remote import is_remote
 from .sessions import read_heading
 from .transcripts import Transcripts
 
@@ -54,13 +57,15 @@ def write_parquet(t: Transcripts, out: str | Path) -> Summary:
     WriteError
         Another export is at work, or the folder cannot be written; it is as it was before.
     """
-    root = _checked(out)
+    root = checked(out)
     batch = Batch(t.files, t.entries, t.blocks, t.read_problems, _headings(t.files, t))
     return export(root, [batch], content=t.content, ready=lambda: tables_of(t))
 
 
 def scan_parquet(out: str | Path) -> Lake:
     """An export: the tables of loaded transcripts as lazy frames, and the same methods.
+
+    One at an address (``s3://…``) is copied to a temporary folder first, which lives as long as what is returned.
 
     Raises
     ------
@@ -69,7 +74,14 @@ def scan_parquet(out: str | Path) -> Lake:
     ReadError
         It was written by a later version.
     """
-    return Lake(out)
+    if not is_remote(out):
+        return Lake(out)
+    from .lake.far import fetch
+
+    folder = TemporaryDirectory(prefix="ccanalytics-lake-")
+    lake = Lake(fetch(str(out), Path(folder.name)))
+    lake.copied_to = folder
+    return lake
 
 
 def export_files(
@@ -96,9 +108,9 @@ def export_files(
     -------
     What was written.
     """
-    root = _checked(out)
+    root = checked(out)
     found = find_files(path, projects=projects, sessions=sessions)
-    content = _content(root, content)
+    content = content_of(root, content)
     batches = _read_batches(found, projects=projects, content=content, workers=workers)
     return export(root, batches, content=content, on_disk=sum(f.size for f in found) > BATCH_BYTES)
 
@@ -116,6 +128,8 @@ def export_command(args: argparse.Namespace) -> int:
 
         done = export_distributed(out, sources, scheduler=args.scheduler, content=content, **options)
     else:
+        if any(is_remote(p) for p in (out, *(sources or ()))):
+            raise UsageError("addresses such as s3://… need --engine dask", got=args.paths)
         if args.scheduler:
             raise UsageError("--scheduler needs --engine dask", got=args.scheduler)
         done = export_files(out, sources, content=content, **options)
@@ -135,17 +149,25 @@ def export_command(args: argparse.Namespace) -> int:
 def _read_batches(
     found: Sequence[FoundFile], *, projects: Wanted, content: Content, workers: int | None
 ) -> Iterator[Batch]:
-    for part in _by_size(found):
+    for part in by_size(found):
         parsed = read_files(part, content=content, workers=workers)
-        if projects is not None:
-            wanted = [projects] if isinstance(projects, str) else list(projects)
-            rows = parsed.files.select("project", "project_dir").iter_rows()
-            hits = [any(is_project_wanted(w, project=p, slug=d) for w in wanted) for p, d in rows]
-            parsed = keep_files(parsed, pl.Series(hits, dtype=pl.Boolean))
-        yield Batch(parsed.files, parsed.entries, parsed.blocks, parsed.problems, _headings(parsed.files))
+        yield batch_of(parsed, projects, _headings(parsed.files))
 
 
-def _by_size(found: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
+def batch_of(parsed: Assembled, projects: Wanted, headings: Mapping[str, Heading]) -> Batch:
+    """What was read of the wanted projects; folder names alone did not tell."""
+    if projects is not None:
+        wanted = [projects] if isinstance(projects, str) else list(projects)
+        rows = parsed.files.select("project", "project_dir").iter_rows()
+        hits = [any(is_project_wanted(w, project=p, slug=d) for w in wanted) for p, d in rows]
+        parsed = keep_files(parsed, pl.Series(hits, dtype=pl.Boolean))
+    sessions = set(parsed.files.filter(pl.col("kind") == "session")["path"])
+    shown = {path: heading for path, heading in headings.items() if path in sessions}
+    return Batch(parsed.files, parsed.entries, parsed.blocks, parsed.problems, shown)
+
+
+def by_size(found: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
+    """The files in parts of about ``BATCH_BYTES``, in their order."""
     part: list[FoundFile] = []
     size = 0
     for file in found:
@@ -169,13 +191,14 @@ def _headings(files: pl.DataFrame, t: Transcripts | None = None) -> dict[str, He
     return found
 
 
-def _content(root: Path, asked: Content | None) -> Content:
+def content_of(root: Path, asked: Content | None) -> Content:
+    """How much text an export has: what is asked for, and no less than the folder holds."""
     held = read_state(root)[0]
     least = CONTENTS.index(held.content if held is not None else "none")
     return CONTENTS[max(least, CONTENTS.index(asked or "none"))]
 
 
-def _checked(out: str | Path) -> Path:
+def checked(out: str | Path) -> Path:
     """The folder to write to: new, empty, or an export."""
     root = Path(out).expanduser().absolute()
     if root.exists() and not root.is_dir():

@@ -59,6 +59,8 @@ class Lake:
             )
         self._manifest = manifest
         self.content = manifest.content
+        self.copied_to: object = None
+        """Keeps a temporary copy alive."""
 
     def table(self, name: str) -> pl.LazyFrame:
         """One of the tables by name; ``resume`` is had only here, as the method of that name has arguments.

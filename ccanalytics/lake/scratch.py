@@ -20,7 +20,7 @@ class Scratch:
         number, self._next = self._next, self._next + 1
         if self._on_disk:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            frame.write_ipc(self._folder / f"{number}.arrow")
+            frame.write_ipc_stream(self._folder / f"{number}.arrow")
         else:
             self._held[number] = frame
         return number
@@ -29,7 +29,7 @@ class Scratch:
         """The frame of that number."""
         if number in self._held:
             return self._held[number]
-        return pl.read_ipc(self._folder / f"{number}.arrow")
+        return pl.read_ipc_stream(self._folder / f"{number}.arrow")
 
     def drop(self, number: int) -> None:
         """Forget a frame."""
