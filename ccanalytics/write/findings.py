@@ -52,7 +52,7 @@ _MEANINGS: dict[str, tuple[str, str, str, str | None]] = {
         REPAIR,
     ),
     "skips_compaction": (
-        "damage",
+        "note",
         "resume",
         "the resumed conversation jumps over a compaction: it is longer than it was",
         None,

@@ -188,16 +188,12 @@ def _parquet_files(source: Any) -> list[tuple[Path, Path]]:
 
 
 def _copy_tables(tables: list[tuple[Path, Path]], target: Path, redactor: Redactor) -> int:
-    from .redact_tables import copy_table
+    from .redact_tables import copy_manifest, copy_table
 
     for root, path in tables:
         copy_table(root, path, target, redactor)
-    for root in {root for root, _ in tables}:
-        # What an export says about itself (schema version, policy) names no one; anything else is left out.
-        for name in ("_ccanalytics.json", "_SUCCESS"):
-            if (root / name).is_file():
-                value = loads((root / name).read_bytes())
-                _write(target / name, [orjson.dumps(redactor.value(value))], (root / name).stat().st_mtime_ns)
+    for root in sorted({root for root, _ in tables}):
+        copy_manifest(root, target, redactor)
     return len(tables)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import orjson
@@ -25,8 +25,7 @@ _WORD_COLUMNS = ("code", "rule", "step", "price_source", "policy", "role", "trig
 def copy_table(root: Path, path: Path, target: Path, redactor: Redactor) -> None:
     """Copy one file of an export, with its place, redacted."""
     place = path.relative_to(root)
-    parts = [_new_part(part, redactor) for part in place.parts[:-1]]
-    new = target.joinpath(*parts, place.name)
+    new = target / new_place(place, redactor)
     make_private_dirs(new.parent)
     table = pq.read_table(path, partitioning=None)
     name = next((part for part in (*place.parts[:-1], place.stem) if part in tables()), "")
@@ -36,13 +35,39 @@ def copy_table(root: Path, path: Path, target: Path, redactor: Redactor) -> None
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), new, compression="zstd")
 
 
+def new_place(place: PurePath, redactor: Redactor) -> PurePath:
+    """Where a file of an export lies in the copy: values in the names of folders are replaced."""
+    return PurePath(*(_new_part(part, redactor) for part in place.parts[:-1]), place.name)
+
+
+def copy_manifest(root: Path, target: Path, redactor: Redactor) -> None:
+    """Copy what an export says about itself, so that the copy is read like the export.
+
+    The prints of its parts are left out: they are of the original rows, and serve only to add to an export.
+    """
+    name = Path("_ccanalytics", "manifest.json")
+    manifest = loads((root / name).read_bytes()) if (root / name).is_file() else None
+    if not isinstance(manifest, dict):
+        return
+    files, parts = manifest.get("files", {}), manifest.get("parts", {})
+    manifest["files"] = {redactor.path(path): _new_note(note, redactor) for path, note in files.items()}
+    manifest["parts"] = {new_place(PurePath(p), redactor).as_posix(): [part[0], ""] for p, part in parts.items()}
+    make_private_dirs((target / name).parent)
+    (target / name).write_bytes(orjson.dumps(manifest))
+
+
+def _new_note(note: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    words: dict[str, Any] = {key: redactor.value(note[key], key) for key in ("heading", "summaries") if key in note}
+    return {**note, **words, "rows_print": ""}
+
+
 def _new_part(part: str, redactor: Redactor) -> str:
     key, equals, value = part.partition("=")
     return f"{key}={redactor.string(value, key)}" if equals and not _is_plain(value) else part
 
 
 def _is_plain(value: str) -> bool:
-    return value.replace("-", "").replace("_", "").isdigit() or value.startswith("__HIVE")
+    return value.replace("-", "").isdigit() or value in ("undated", "none", "__HIVE_DEFAULT_PARTITION__")
 
 
 def _new_column(column: Any, name: str, table: str, redactor: Redactor) -> Any:

@@ -47,7 +47,7 @@ workflowName worktreeName names addedNames removedNames readdedNames addedTypes 
 preCompactDiscoveredTools hookName slug to resume tool
 """)
 _ID_KEYS = words("""
-id uuid uuids allUuids removedUuids toolUseIds compactedToolIds clearedAttachmentUUIDs supersedes task_id
+project_key id uuid uuids allUuids removedUuids toolUseIds compactedToolIds clearedAttachmentUUIDs supersedes task_id
 tool_use_id user_id source_uuid agentId agent_id session_id leafUuid requestRef call_id message_ref contentHash hash
 shapeHash digests requestDigest
 """)
@@ -245,8 +245,8 @@ class Redactor:
         return text
 
     def number(self, value: int) -> int:
-        """A 64-bit hash of a text, hashed again with the key."""
-        return int.from_bytes(self._digest(str(value))[:8], "big")
+        """A hash of a text, hashed again with the key; it fits a signed and an unsigned 64-bit column."""
+        return int.from_bytes(self._digest(str(value))[:8], "big") >> 1
 
     def _note(self, text: str) -> None:
         if len(text) >= MIN_CHECKED and not _is_public(text):

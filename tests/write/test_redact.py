@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from polars.testing import assert_frame_equal
 
 from ccanalytics.errors import NotFoundError, UsageError, WriteError
 from ccanalytics.load import load
+from ccanalytics.parquet import scan_parquet
 from ccanalytics.write import redact as redact_module
 from ccanalytics.write.redact import redact
+from ccanalytics.write.redact_tables import new_place
 from ccanalytics.write.redactor import Redactor
 from tests import build
 from tests.cases import case_dir, case_names
 
+Json = dict[str, Any]
 KEY = b"a key for tests"
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwx"
 ZOO = [n for n in case_names("zoo") if n.startswith(("2.1.332/", "2.0.14/", "0.2.126/"))]
@@ -190,23 +194,38 @@ def test_the_output_must_be_new_and_the_source_must_hold_something(tmp_path: Pat
         redact(tmp_path / "empty", tmp_path / "new")
 
 
-def test_an_export_is_redacted_column_by_column(tmp_path: Path) -> None:
+def test_an_export_is_redacted_and_read_like_the_export(tmp_path: Path) -> None:
     private_session(tmp_path / "in")
     t = load(tmp_path / "in", cache=False, workers=1, content="full")
-    for name in ("entries", "blocks", "files", "calls", "tools", "agents", "problems"):
-        folder = tmp_path / "lake" / name / "month=2026-01"
-        folder.mkdir(parents=True)
-        getattr(t, name).write_parquet(folder / "part-0.parquet")
+    t.write_parquet(tmp_path / "lake")
     redact(tmp_path / "lake", tmp_path / "out", key=KEY)
-    for name in ("entries", "blocks", "calls", "tools", "agents", "problems"):
-        old = getattr(t, name)
-        new = pl.read_parquet(tmp_path / "out" / name / "month=2026-01" / "part-0.parquet")
+    parts = sorted((tmp_path / "lake").rglob("*.parquet"))
+    for part in parts:
+        old = pl.read_parquet(part, hive_partitioning=False)
+        place = new_place(part.relative_to(tmp_path / "lake"), Redactor(KEY))
+        new = pl.read_parquet(tmp_path / "out" / place, hive_partitioning=False)
+        assert old.schema == new.schema
         assert_frame_equal(numbers(old.drop("text_hash", strict=False)), numbers(new.drop("text_hash", strict=False)))
-        text = json.dumps(new.select(pl.selectors.string()).to_dicts(), ensure_ascii=False).lower()
-        assert [w for w in ("erika", "geheim", SECRET, "kundendb", "heidestr", "steuer") if w in text] == []
         for column in ("type", "timestamp", "version"):
             if column in old.columns:
                 assert_frame_equal(old.select(column), new.select(column))
+    assert len(parts) > 10
+    copy = b"".join(json.dumps(row, default=str, ensure_ascii=False).encode() for row in rows_of(tmp_path / "out"))
+    copy += all_bytes(tmp_path / "out" / "_ccanalytics")
+    assert [word for word in PRIVATE if word.encode() in copy.lower()] == []
+    cost = ["calls", "output_tokens", "cost_usd"]
+    lake = scan_parquet(tmp_path / "out")
+    assert_frame_equal(t.cost().select(cost), lake.cost().select(cost))
+    assert lake.sessions.collect()["project"].n_unique() == 1
+
+
+PRIVATE = ("erika", "geheim", SECRET, "kundendb", "heidestr", "steuer", "billing", "rechnung", "finetune")
+
+
+def rows_of(folder: Path) -> Iterator[Json]:
+    for path in sorted(folder.rglob("*.parquet")):
+        yield {"name": str(path.relative_to(folder))}
+        yield from pl.read_parquet(path, hive_partitioning=False).to_dicts()
 
 
 def test_modules_do_not_print(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def clock() -> Any:
 STEPS = st.lists(st.sampled_from(["turn", "turn", "turn", "compact", "rewind", "reopen"]), min_size=1, max_size=6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(steps=STEPS, draw=st.data(), with_fork=st.booleans())
 def test_random_conversations_come_back_as_intended(steps: list[str], draw: st.DataObject, with_fork: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,8 @@ SESSION = "5bc8fbbc-0000-4000-8000-000000000001"
 
 
 def check(t: Transcripts, meant: Intended, last: str | None) -> None:
-    assert t.problems.is_empty(), t.problems
+    # Going back to before a compaction is told, as what is resumed is longer than it was.
+    assert set(t.problems["code"]) <= {"skips_compaction"}
     written = dict(t.entries.filter(pl.col("uuid").is_not_null()).select("uuid", "parent_uuid").iter_rows())
     assert written == meant.parents
     assert dict(t.calls.select("call_id", "output_tokens").iter_rows()) == meant.output_tokens
@@ -153,7 +154,7 @@ def path_to(uuid: str | None, parents: dict[str, str | None]) -> set[str]:
 
 
 def check_fork(t: Transcripts, meant: Intended, fork: str) -> None:
-    assert t.problems.is_empty(), t.problems
+    assert set(t.problems["code"]) <= {"skips_compaction"}
     assert dict(t.calls.select("call_id", "output_tokens").iter_rows()) == meant.output_tokens
     copies = t.entries.filter((pl.col("session_id") == fork) & pl.col("forked_from_uuid").is_not_null())
     assert set(copies["forked_from_session_id"]) == {SESSION}
