@@ -31,6 +31,7 @@ from .facts import (
     user_facts,
 )
 from .schema.base import ENTRIES
+from .secrets import mask_secrets
 from .timestamps import BAD_TIME, read_times
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Columns:
             self._put(row, ("detail", "text_hash"), (dump_detail(detail), hashed))
         value = obj.get(VALUE_KEYS[kind]) if kind in VALUE_KEYS else None
         if isinstance(value, str):
-            self._facts["value"][row] = shown(value, self._content) if kind in TEXT_VALUES else value
+            self._facts["value"][row] = shown(value, self._content) if kind in TEXT_VALUES else mask_secrets(value)
 
     def frames(self, first_row: int, problems: Problems) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The entries and the blocks, rows counted from ``first_row``; what is odd about them goes to ``problems``."""

@@ -15,6 +15,7 @@ import orjson
 from msgspec import Raw
 
 from .decode import NO_RAW, Attachment, Block, Hunk, Input, Line, Progress, Result, input_from_raw, loads
+from .secrets import mask_secrets
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
     ("<command-name>", "command"),
@@ -232,8 +233,9 @@ def call_facts(b: Block) -> tuple[str | None, int | None]:
             hashed = text_hash(inp.prompt)
     elif b.name in _SHELL_TOOLS and isinstance(inp.command, str):
         head = inp.command.split(None, 1)
-        if head:
-            out["command_head"] = head[0][:80]
+        # NAME=value in front of a command often is a token.
+        if head and "=" not in head[0]:
+            out["command_head"] = mask_secrets(head[0][:80])
         if inp.run_in_background:
             out["run_in_background"] = True
     if isinstance(inp.url, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from .beside import Heading
 from .details import read_details
 from .listing import read_listing
 from .schema.work import SESSIONS
+from .secrets import mask_secrets
 from .times import FIVE_MINUTES_MS, THIRTY_MINUTES_MS, active_ms
 
 ReadRaw = Callable[[Iterable[int]], list[dict[str, Any]]]
@@ -320,8 +322,17 @@ def read_titles(
 
 
 def read_heading(path: str) -> Heading | None:
-    """What the list of sessions shows of a file; None when it is not listed."""
-    return read_listing(path) if Path(path).suffix == ".jsonl" else None
+    """What the list of sessions shows of a file, secrets masked; None when it is not listed."""
+    found = read_listing(path) if Path(path).suffix == ".jsonl" else None
+    if found is None:
+        return None
+    title, prompt = found.custom_title, found.first_prompt
+    return replace(
+        found,
+        summary=mask_secrets(found.summary),
+        custom_title=None if title is None else mask_secrets(title),
+        first_prompt=None if prompt is None else mask_secrets(prompt),
+    )
 
 
 def _shown(
@@ -357,4 +368,5 @@ def _summaries(entries: pl.DataFrame, members: pl.DataFrame, raw: ReadRaw | None
     found = told.join(homes.drop("entry_id"), on="leaf_uuid", how="inner", validate="m:1", maintain_order="left")
     found = found.drop_nulls("session_id").unique("session_id", keep="last", maintain_order=True)
     texts = [line.get("summary") for line in raw(found["entry_id"].to_list())]
-    return {s: t for s, t in zip(found["session_id"], texts, strict=True) if isinstance(t, str) and t.strip()}
+    pairs = zip(found["session_id"], texts, strict=True)
+    return {s: mask_secrets(t) for s, t in pairs if isinstance(t, str) and t.strip()}

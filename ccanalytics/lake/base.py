@@ -12,6 +12,7 @@ import polars as pl
 
 from ccanalytics.errors import ReadError
 from ccanalytics.schema.base import FILES, PROBLEMS
+from ccanalytics.secrets import mask_secrets
 from ccanalytics.transcripts import Transcripts
 
 from .derive import Group
@@ -107,7 +108,7 @@ class Base:
                 continue
             texts = zip((part["entry_id"] - starts[file_id]).to_list(), (o.get("summary") for o in lines), strict=True)
             note = self.manifest.files[batch.files["path"][file_id]]
-            note.summaries = {row: text for row, text in texts if isinstance(text, str)}
+            note.summaries = {row: mask_secrets(text) for row, text in texts if isinstance(text, str)}
 
     def add_kept(self, where: Mapping[str, Path], places: Mapping[str, Sequence[str]]) -> None:
         """Take in what the lake holds of files that were not read this time."""
