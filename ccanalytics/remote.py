@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .errors import MissingExtraError, NotFoundError
+from .errors import MissingExtraError, NotFoundError, ReadError
 from .find import FoundFile, PathLike, find_files
 from .jobs import Piece
 from .place import HEAD_BYTES, SUFFIXES, is_uuid, stem_of
@@ -83,7 +83,11 @@ class Mirror:
         self._top = folder.resolve() / self._scheme.partition(":")[0]
         self._sizes: dict[str, int] = {}
         self._place = self._local(path)
-        listed = self._files.find(path, detail=True)
+        try:
+            listed = self._files.find(path, detail=True)
+        except Exception as e:
+            # What a service raises (no credentials, no such bucket) is of its own library's making.
+            raise ReadError(f"cannot list {url}: {e}", url=url) from e
         if not listed:
             raise NotFoundError(f"there is nothing at {url}", path=url)
         for name, info in listed.items():

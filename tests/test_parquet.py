@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -78,7 +79,9 @@ def config(tmp_path: Path) -> Path:
     home = tmp_path / "config"
     write_session(home, talk("x"), session="s1")
     write_agent(home, "a1", talk("g", agent="a1", start=40), session="s1")
-    write_session(home, talk("y", session="s2", start=86_400 * 40, cwd="/home/dev/lib"), session="s2", project="-home-dev-lib")
+    write_session(
+        home, talk("y", session="s2", start=86_400 * 40, cwd="/home/dev/lib"), session="s2", project="-home-dev-lib"
+    )
     return home
 
 
@@ -128,9 +131,7 @@ def arrow_type(dtype: pl.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_sc08_every_column_has_its_declared_type_in_other_readers(
-    is_empty: bool, config: Path, tmp_path: Path
-) -> None:
+def test_sc08_every_column_has_its_declared_type_in_other_readers(is_empty: bool, config: Path, tmp_path: Path) -> None:
     duckdb, pandas = pytest.importorskip("duckdb"), pytest.importorskip("pandas")
     if is_empty:
         shutil.rmtree(config / "projects")
@@ -150,7 +151,9 @@ def test_sc08_every_column_has_its_declared_type_in_other_readers(
         folder = ds.dataset(tmp_path / "lake" / name, partitioning=None)
         assert folder.count_rows() == n_rows
         rows = duckdb.sql(f"select * from read_parquet('{tmp_path}/lake/{name}/**/*.parquet', hive_partitioning=false)")
-        assert [str(x) for x in rows.types] == [sql_types.get(type(d), "TIMESTAMP WITH TIME ZONE") for d in want.values()]
+        assert [str(x) for x in rows.types] == [
+            sql_types.get(type(d), "TIMESTAMP WITH TIME ZONE") for d in want.values()
+        ]
         assert rows.columns == list(want)
         assert len(rows.fetchall()) == n_rows
         frame = pandas.read_parquet(paths[0])
@@ -287,7 +290,9 @@ def test_methods_speak_of_the_ids_of_the_lake(config: Path, tmp_path: Path) -> N
     assert [o["uuid"] for o in lake.raw(shown["entry_id"])] == shown["uuid"].to_list()
     assert lake.resume(uid("s1"), view="api") == fresh.resume(uid("s1"), view="api")
     story = lake.history(uid("s1"))
-    assert story.drop(pl.selectors.ends_with("_id")).equals(fresh.history(uid("s1")).drop(pl.selectors.ends_with("_id")))
+    assert story.drop(pl.selectors.ends_with("_id")).equals(
+        fresh.history(uid("s1")).drop(pl.selectors.ends_with("_id"))
+    )
     assert lake.state(uid("s1"), shown["entry_id"][3]).session_id == uid("s1")
 
 
@@ -327,6 +332,22 @@ def test_a_part_of_the_sources_leaves_the_rest(config: Path, tmp_path: Path) -> 
     export_files(tmp_path / "lake", config, sessions=uid("s2"))
     export_files(tmp_path / "lake", config, projects="/home/dev/app")
     assert contents(tmp_path / "lake") == before
+
+
+def test_a_file_that_cannot_be_read_leaves_its_rows(config: Path, tmp_path: Path) -> None:
+    export_files(tmp_path / "lake", config)
+    before = tables(scan_parquet(tmp_path / "lake"))
+    session = config / "projects" / "-home-dev-app" / f"{uid('s1')}.jsonl"
+    packed = session.with_suffix(".jsonl.gz")
+    packed.write_bytes(gzip.compress(session.read_bytes()))
+    session.unlink()
+    export_files(tmp_path / "packed", config)
+    held = tables(scan_parquet(tmp_path / "packed"))
+    packed.write_bytes(b"no gzip at all")
+    export_files(tmp_path / "packed", config)
+    after = tables(scan_parquet(tmp_path / "packed"))
+    assert all(after[n].equals(held[n]) for n in held)
+    assert len(after["entries"]) == len(before["entries"])
 
 
 # Interrupted
@@ -541,4 +562,3 @@ def test_the_command_without_transcripts_says_so(tmp_path: Path) -> None:
     assert "no transcripts were found" in done.stdout + done.stderr
     lake = scan_parquet(tmp_path / "lake")
     assert all(len(f) == 0 and f.schema == table_of(n).polars() for n, f in tables(lake).items())
-

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ccanalytics.assemble import Assembled
 from ccanalytics.errors import ReadError
 from ccanalytics.schema.base import FILES, PROBLEMS
 from ccanalytics.secrets import mask_secrets
@@ -61,6 +62,7 @@ class Base:
 
     def add(self, batch: Batch) -> None:
         """Take in what was read of some files, none of which was taken in before."""
+        batch = self._readable(batch)
         file_ids, entry_ids = self._number(batch)
         self._note_words(batch)
         entries, files = pl.Series(entry_ids), pl.Series(file_ids)
@@ -72,6 +74,19 @@ class Base:
             batch.blocks.with_columns(entry_id=entries.gather(batch.blocks["entry_id"])),
             own.with_columns(file_id=files.gather(own["file_id"]), entry_id=entries.gather(own["entry_id"])),
         )
+
+    def _readable(self, batch: Batch) -> Batch:
+        """Without files that could not be read this time: what the lake holds of them stays."""
+        failed = batch.problems.filter(pl.col("code") == "unreadable_file")["file_id"].drop_nulls()
+        if failed.is_empty():
+            return batch
+        keep = ~(pl.col("file_id").is_in(failed.implode()) & pl.col("path").is_in(list(self._old)))
+        left = Assembled(batch.files, batch.entries, batch.blocks, batch.problems).select(
+            batch.files.select(keep).to_series()
+        )
+        paths = set(left.files["path"])
+        headings = {path: heading for path, heading in batch.headings.items() if path in paths}
+        return Batch(left.files, left.entries, left.blocks, left.problems, headings)
 
     def _number(self, batch: Batch) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         paths = batch.files["path"].to_list()

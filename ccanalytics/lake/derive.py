@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,9 @@ def derive(group: Group) -> dict[str, pl.DataFrame]:
     told = pl.Series("entry_id", list(group.summaries), dtype=pl.Int64)
     t.summaries = dict(zip(numbers.plain_entry_ids(told).to_list(), group.summaries.values(), strict=True))
     made = tables_of(t)
+    # Transcripts and what they are asked through hold each other; left to itself, the collector comes late.
+    del t
+    gc.collect()
     return {name: numbers.to_lake(name, frame) for name, frame in made.items()}
 
 
