@@ -7,9 +7,8 @@ import importlib
 
 import pytest
 
-MODULES = [
-    "figures.style", "figures.text", "plot", "testing.comparison", "testing.expectation", "testing.stability", "widgets",
-]  # fmt: skip
+TESTING = ("comparison", "expectation", "stability")
+MODULES = ["figures.style", "figures.text", "plot", "widgets", *(f"testing.{m}" for m in TESTING)]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from ..cost_keys import BLOCK_MS, with_blocks
-from .style import COLORS, add_legend, days_of, finish, ink, new_axes, remark, say_empty, time_axis
+from .style import COLORS, add_legend, days_of, finish, in_calendar, ink, new_axes, remark, say_empty, time_axis
 from .text import MEASURE_UNITS, number_axis
 from .usage import MEASURE_TITLES, Measure, left_out, value_of
 
@@ -21,7 +21,7 @@ def five_hour_blocks(calls: pl.DataFrame) -> pl.DataFrame:
     first = pl.col("block_start").first()
     return (
         with_blocks(calls)
-        .filter(pl.col("first_at").is_not_null())
+        .filter(in_calendar("first_at"))
         .group_by(pl.col("block_start").alias("block"))
         .agg(
             first.alias("block_start"),

@@ -6,7 +6,19 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from .style import add_legend, colors_of, days_of, finish, ink, new_axes, remark, say_empty, side_columns, time_axis
+from .style import (
+    add_legend,
+    colors_of,
+    days_of,
+    finish,
+    in_calendar,
+    ink,
+    new_axes,
+    remark,
+    say_empty,
+    side_columns,
+    time_axis,
+)
 from .text import label, usd, width_of
 
 MAX_LANES = 40
@@ -73,7 +85,7 @@ def plot_agents(agents: pl.DataFrame, *, top: int = MAX_LANES, tz: str = "UTC", 
     top
         Lanes at most; the runs with the largest inclusive cost stay.
     """
-    ordered = tree_order(agents.filter(pl.col("started_at").is_not_null()))
+    ordered = tree_order(agents.filter(in_calendar("started_at"), in_calendar("ended_at").fill_null(True)))
     shown = _largest(ordered, top)
     ax = new_axes(ax, width=10.5, height=max(1.8, 1.0 + 0.27 * len(shown)))
     title = "Agent runs: own and inclusive cost"

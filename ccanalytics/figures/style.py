@@ -156,6 +156,11 @@ def side_columns(ax: Axes, heads: Sequence[str], rows: Sequence[Sequence[str]], 
             text.set_in_layout(False)
 
 
+def in_calendar(column: str) -> pl.Expr:
+    """Whether a time can be drawn: a transcript may hold any year, a calendar cannot."""
+    return pl.col(column).dt.year().is_between(1971, 2900)
+
+
 def days_of(times: pl.Series) -> npt.NDArray[np.float64]:
     """Times as matplotlib counts them: days since 1970."""
     return times.dt.epoch("ms").to_numpy() / 86_400_000.0

@@ -17,6 +17,7 @@ from .style import (
     colors_of,
     days_of,
     finish,
+    in_calendar,
     ink,
     new_axes,
     remark,
@@ -67,7 +68,8 @@ def chosen_step(calls: pl.DataFrame, every: Every) -> str:
     """The step that ``auto`` stands for: some 150 bars at most."""
     if every != "auto":
         return every
-    first, last = calls.select(pl.col("first_at").min(), pl.col("first_at").max().alias("last")).row(0)
+    timed = calls.filter(in_calendar("first_at"))
+    first, last = timed.select(pl.col("first_at").min(), pl.col("first_at").max().alias("last")).row(0)
     days = (last - first).total_seconds() / 86400 if first is not None else 0
     return "hour" if 0 < days <= 2 else "day" if days <= 120 else "week" if days <= 1000 else "month"
 
@@ -87,7 +89,7 @@ def usage_bins(
     summed up as "other".
     """
     check(measure, by, every)
-    timed = calls.filter(pl.col("first_at").is_not_null()).with_columns(bin_of(calls, every, tz).alias("bin_start"))
+    timed = calls.filter(in_calendar("first_at")).with_columns(bin_of(calls, every, tz).alias("bin_start"))
     parts = _by_kind(timed, measure) if by == "kind" else _by_column(timed, measure, by)
     sizes = parts.group_by("series").agg(pl.col("value").sum()).sort("value", "series", descending=[True, False])
     names = sizes["series"].to_list()
@@ -200,9 +202,9 @@ def left_out(calls: pl.DataFrame, measure: Measure) -> str:
     unpriced = int(calls["cost_usd"].null_count()) if measure == "cost" else 0
     if unpriced:
         said.append(f"{unpriced:,} calls of models without a price are not in it")
-    untimed = int(calls["first_at"].null_count())
+    untimed = len(calls) - len(calls.filter(in_calendar("first_at")))
     if untimed:
-        said.append(f"{untimed:,} calls have no time")
+        said.append(f"{untimed:,} calls have no time that could be drawn")
     return "; ".join(said)
 
 

@@ -143,7 +143,7 @@ def test_calls_without_price_or_time_are_told_of() -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)
     calls = conform("calls", {"call_id": ["a", "b"], "first_at": [at, None], "cost_usd": [None, 1.0]})
     texts = [t.get_text() for t in plot_usage(calls).texts]
-    assert texts == ["1 calls of models without a price are not in it; 1 calls have no time"]
+    assert texts == ["1 calls of models without a price are not in it; 1 calls have no time that could be drawn"]
 
 
 def test_groups_beyond_the_top_are_summed_up() -> None:
@@ -231,3 +231,18 @@ def test_blocks_are_those_of_the_cost_report() -> None:
     blocks = five_hour_blocks(calls)
     assert blocks["cost"].sum() == pytest.approx(calls["cost_usd"].sum())
     assert (blocks["block_end"] - blocks["block_start"]).dt.total_hours().unique().to_list() == [5]
+
+
+@pytest.mark.parametrize("year", [1, 1969, 9999])
+@pytest.mark.parametrize("tz", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_years_that_no_calendar_has_are_left_out_and_told_of(year: int, tz: str) -> None:
+    edge = datetime(year, 12, 31, 23, 59, tzinfo=UTC) if year > 1 else datetime(1, 1, 1, tzinfo=UTC)
+    calls = make_calls(3)
+    is_first = pl.col("call_id") == calls["call_id"][0]
+    odd = pl.lit(edge).dt.cast_time_unit("ms").dt.convert_time_zone("UTC")
+    calls = calls.with_columns(pl.when(is_first).then(odd).otherwise("first_at").alias("first_at"))
+    drawn(plot_usage(calls, tz=tz))
+    drawn(plot_calendar(calls, tz=tz))
+    ax = drawn(plot_blocks(calls, tz=tz))
+    assert any("1 calls have no time that could be drawn" in t.get_text() for t in ax.texts)
+    drawn(plot_agents(make_agents(2).with_columns(odd.alias("started_at")), tz=tz))
