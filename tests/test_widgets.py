@@ -7,13 +7,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import polars as pl
 import pytest
 import traitlets
+from matplotlib.patches import Rectangle
 
 import ccanalytics as cc
 from ccanalytics.widgets import AgentTree, Compactions, Conversation, Explorer, Usage
-from tests.build import assistant, chain, dump, user, write_session
+from tests.build import assistant, boundary, chain, dump, usage, user, write_session
 from tests.widgets_data import Frames, made_up
 
 ALL = [Usage, Compactions, AgentTree, Conversation, Explorer]
@@ -105,7 +107,34 @@ def test_what_parquet_holds_can_be_looked_at_too(sample: Any, tmp_path: Path) ->
         assert repr(w) == repr(kind(sample))
         assert "<img" in w._repr_html_()
     axes = cc.plot.usage(kept, by="model")
-    assert sum(p.get_height() for p in axes.patches) == pytest.approx(sample.calls["cost_usd"].sum())
+    assert sum(p.get_height() for p in axes.patches if isinstance(p, Rectangle)) == pytest.approx(
+        sample.calls["cost_usd"].sum()
+    )
+
+
+def test_odd_times_and_huge_numbers_are_no_error(tmp_path: Path) -> None:
+    times = [
+        "0001-01-01T00:00:00.000Z",
+        "9999-12-31T23:59:59.999Z",
+        "garbage",
+        12345,
+        None,
+        "+010000-01-01T00:00:00.000Z",
+    ]
+    lines = []
+    for i, time in enumerate(times):
+        tokens = usage(input=10**18, output=2**53, read=-5)
+        lines += [user(f"u{i}", "x", timestamp=time), assistant(f"a{i}", "y", usage=tokens, timestamp=time)]
+        lines += [boundary(f"b{i}", logical=f"a{i}", pre_tokens=10**18, timestamp=time)]
+    write_session(tmp_path, chain(*lines))
+    t = cc.load(tmp_path, cache=False)
+    for kind in ALL:
+        assert "<img" in kind(t)._repr_html_()
+    w = Usage(t, tz="Asia/Tokyo")
+    w.chosen = {"from": 0, "to": 9}
+    for draw in (cc.plot.usage, cc.plot.calendar, cc.plot.blocks, cc.plot.agents):
+        draw(t, tz="America/New_York").figure.canvas.draw()
+    plt.close("all")
 
 
 # Usage
