@@ -130,6 +130,11 @@ def _foreign(links: Links, files: pl.DataFrame) -> pl.DataFrame:
     is_main = (files["kind"].cast(pl.String) == "session").gather(at)
     written = links.entries["session_id"]
     rows = np.flatnonzero((is_main & written.is_not_null() & (written != own)).fill_null(False).to_numpy())
+    # A fork that copied the line and forgot its session is no damage: the line is at home as well.
+    uuid = links.entries["uuid"]
+    away = pl.DataFrame({"row": rows, "uuid": uuid.gather(rows), "session": written.gather(rows)})
+    home = pl.DataFrame({"uuid": uuid, "session": own}).filter(pl.col("uuid").is_in(away["uuid"].implode()))
+    rows = away.join(home, on=["uuid", "session"], how="anti", maintain_order="left")["row"].to_numpy()
     words = "a line of session " + written.gather(rows) + " in the file of session " + own.gather(rows)
     before = _before(links, rows)
     other = links.entries["uuid"].gather(pl.Series(before).set(pl.Series(before < 0), None))

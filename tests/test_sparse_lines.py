@@ -108,3 +108,11 @@ def test_ux05_a_report_without_a_row_says_why(tmp_path: Path, capsys: pytest.Cap
     assert "no request falls between 2027-01-01 and now; those read are from 2026-01-02 to 2026-01-02" in " ".join(
         shown.split()
     )
+
+
+def test_ch22_a_copied_line_that_kept_its_sessions_id_is_not_foreign(tmp_path: Path) -> None:
+    first = [_user("u1", sessionId="s1"), _answer("a1", "u1", sessionId="s1")]
+    stray = [_user("b1", sessionId="s1")]
+    t = _load(tmp_path, s1=first, s2=[*first, _user("u2", "a1", sessionId="s2"), *stray])
+    foreign = t.problems.filter(pl.col("code") == "foreign_session")
+    assert foreign["uuid"].to_list() == ["b1"]
