@@ -17,6 +17,7 @@ from .find import FoundFile
 from .jobs import Facts, JobResult, Meta, Summary
 from .projects import project_of
 from .schema.base import BLOCKS, ENTRIES, FILES, PROBLEMS
+from .small_files import read_small
 
 MAX_META_BYTES = 1 << 16
 RACY_NS = 2_000_000_000
@@ -35,6 +36,12 @@ class Assembled:
     """Per file, the pieces added up."""
     summaries: tuple[Summary, ...] = ()
     metas: tuple[Meta | None, ...] = ()
+
+    def is_same(self, other: Assembled) -> bool:
+        """Whether all tables are equal."""
+        return all(
+            getattr(self, name).equals(getattr(other, name)) for name in ("files", "problems", "entries", "blocks")
+        )
 
     def select(self, mask: pl.Series) -> Assembled:
         """Only the files where ``mask`` holds; file and entry ids are numbered anew."""
@@ -109,6 +116,7 @@ def assemble(found: Sequence[FoundFile], owners: Sequence[Sequence[int]], result
         if len(result.problems) or result.unreadable:
             problems.extend(_problem_rows(result, file_of, lines_before, n_rows))
         n_rows += len(result.entries)
+        result.entries = result.blocks = None
     all_entries = _stack(entries, first_rows, ENTRIES.polars())
     all_blocks = _stack(blocks, first_rows, BLOCKS.polars())
     metas = [read_meta(f, known_metas.get(i)) if f.meta_path is not None else None for i, f in enumerate(found)]
@@ -187,7 +195,8 @@ def _stack(frames: list[pl.DataFrame], first_rows: Sequence[int], schema: pl.Sch
     ids = [f["row"].to_numpy() + first for f, first in zip(frames, first_rows, strict=True)]
     columns = {"entry_id": pl.Series(np.concatenate(ids))}
     for name, dtype in list(schema.items())[1:]:
-        parts = [f[name] for f in frames]
+        # Taken out of the frames, so that no more than one column is there twice.
+        parts = [f.drop_in_place(name) for f in frames]
         is_void = all(p.null_count() == len(p) for p in parts)
         # Many small chunks make all that follows slow; to copy a large frame for a few new rows would be slow too.
         columns[name] = nulls.of(dtype) if is_void else pl.concat(parts, rechunk=is_copied)
@@ -230,15 +239,13 @@ def read_meta(file: FoundFile, known: Meta | None = None) -> Meta | None:
         signature = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
         if known is not None and known.signature == signature:
             return known
-        with open(file.meta_path, "rb") as f:
-            data = f.read(MAX_META_BYTES + 1)
+        data = read_small(file.meta_path, MAX_META_BYTES)
         value = loads(data)
     except (OSError, ValueError):
         return Meta((0, 0, 0, 0), "")
-    is_good = isinstance(value, dict) and len(data) <= MAX_META_BYTES
     # Written so shortly before that the times could stay the same with the next write: to be read again.
     is_racy = max(stat.st_mtime_ns, stat.st_ctime_ns) > begun - RACY_NS
-    text = data.decode("utf-8", "replace").strip() if is_good else ""
+    text = data.decode("utf-8", "replace").strip() if isinstance(value, dict) else ""
     return Meta((0, 0, 0, 0) if is_racy else signature, text)
 
 

@@ -78,8 +78,12 @@ class Transcripts:
 
         if self._source is None:
             raise UsageError("these transcripts were not loaded from files; only what load() gave can be refreshed")
-        source = read_on(self._source)
+        before, source = self._source, read_on(self._source)
         if source is None:
+            return False
+        self._source = source
+        # So soon after a write a file is read again whatever its times say.
+        if source.found == before.found and source.read.is_same(before.read):
             return False
         tables = source.request.tables(source.read)
         for name in [n for n in vars(self) if isinstance(getattr(type(self), n, None), cached_property)]:
