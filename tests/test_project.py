@@ -32,6 +32,12 @@ def test_every_direct_dependency_has_a_tested_version() -> None:
     assert direct - {"ccanalytics"} <= pinned
 
 
+def test_nb03_ipywidgets_is_asked_for_in_the_one_major_that_was_tested() -> None:
+    asked = [d for d in PROJECT["project"]["optional-dependencies"]["notebook"] if d.startswith("ipywidgets")]
+    (tested,) = [pin.split("==")[1] for pin in pins() if pin.startswith("ipywidgets==")]
+    assert [re.findall(r"\d+", text)[0] for text in asked] == [tested.split(".")[0]]
+
+
 def test_pins_name_versions_only() -> None:
     assert all(re.fullmatch(r"[a-z0-9.-]+==[^\s/:]+( ; .+)?", pin) for pin in pins())
 

@@ -116,3 +116,19 @@ def test_ch22_a_copied_line_that_kept_its_sessions_id_is_not_foreign(tmp_path: P
     t = _load(tmp_path, s1=first, s2=[*first, _user("u2", "a1", sessionId="s2"), *stray])
     foreign = t.problems.filter(pl.col("code") == "foreign_session")
     assert foreign["uuid"].to_list() == ["b1"]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x1c"])
+def test_se06_a_record_with_a_line_separator_in_its_text_is_masked_like_any_other(
+    tmp_path: Path, separator: str
+) -> None:
+    key = "AKIA" + "ABCDEFGHIJKLMNOP"
+    lines = [_user("u1"), {**_user("u2", "u1"), "message": {"content": f"before{separator}{key}{separator}after"}}]
+    _load(tmp_path / "in", s1=lines)
+    path = tmp_path / "in" / "projects" / "-w" / "s1.jsonl"
+    path.write_text("".join(json.dumps({**x, "sessionId": "s1"}, ensure_ascii=False) + "\n" for x in lines))
+    cc.redact(tmp_path / "in", tmp_path / "out", keep_text=True)
+    written = b"".join(p.read_bytes() for p in (tmp_path / "out").rglob("*.jsonl"))
+    assert key.encode() not in written
+    assert written.count(b"\n") == 2
+    assert cc.load(tmp_path / "out").entries.height == 2
