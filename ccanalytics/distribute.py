@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -37,6 +37,7 @@ from .sessions import read_heading
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+Work: TypeAlias = Callable[[Group], dict[str, pl.DataFrame]]
 RETRIES = 3
 """How often a task is tried again; a worker that is lost costs its tasks alone."""
 
@@ -200,15 +201,39 @@ def parse_job(job: Job) -> tuple[JobResult, dict[str, Heading]]:
 
 
 def _spread(
-    client: Client, work: Callable[[Group], dict[str, pl.DataFrame]], groups: Iterable[Group], *, ahead: int
+    client: Client, work: Work, groups: Iterable[Group], *, ahead: int
 ) -> Iterator[tuple[Group, dict[str, pl.DataFrame]]]:
     """The results of ``work``, in order; no more than ``ahead`` groups are on their way."""
-    waiting: deque[tuple[Group, Future]] = deque()
+    waiting: deque[_Sent] = deque()
     for group in groups:
-        waiting.append((group, client.submit(work, group, retries=RETRIES, pure=False)))
+        waiting.append(_Sent(client, work, group))
         if len(waiting) >= ahead:
-            first, future = waiting.popleft()
-            yield first, future.result()
+            sent = waiting.popleft()
+            yield sent.group, sent.result()
     while waiting:
-        first, future = waiting.popleft()
-        yield first, future.result()
+        sent = waiting.popleft()
+        yield sent.group, sent.result()
+
+
+class _Sent:
+    """A group on its way: it goes to a worker directly, not with the task through the scheduler."""
+
+    def __init__(self, client: Client, work: Work, group: Group) -> None:
+        self.group = group
+        self._client, self._work = client, work
+        self._send()
+
+    def _send(self) -> None:
+        self._data = self._client.scatter(self.group, hash=False)
+        self._future = self._client.submit(self._work, self._data, retries=RETRIES, pure=False)
+
+    def result(self) -> dict[str, pl.DataFrame]:
+        """The tables; what was lost with a worker is sent again."""
+        from distributed import CancelledError, KilledWorker
+
+        for _ in range(RETRIES):
+            try:
+                return self._future.result()  # type: ignore[no-any-return]
+            except (CancelledError, KilledWorker):
+                self._send()
+        return self._future.result()  # type: ignore[no-any-return]
