@@ -71,12 +71,31 @@ function dataTable(view, label) {
   if (!view || !view.cells || !view.cells.length) return box;
   const numeric = view.columns.map((c) => /(_tokens|_usd|_ms)$/.test(c));
   const table = h("table", { class: "cca-table" });
-  table.append(h("thead", {}, h("tr", {}, ...view.columns.map((c, i) => h("th", { text: c, scope: "col", class: numeric[i] ? "cca-num" : null })))));
+  table.append(
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ...view.columns.map((c, i) => h("th", { text: c, scope: "col", class: numeric[i] ? "cca-num" : null })),
+      ),
+    ),
+  );
   const body = h("tbody");
-  for (const row of view.cells) body.append(h("tr", {}, ...row.map((c, i) => h("td", { text: c, title: c, class: numeric[i] ? "cca-num" : null }))));
+  for (const row of view.cells)
+    body.append(
+      h("tr", {}, ...row.map((c, i) => h("td", { text: c, title: c, class: numeric[i] ? "cca-num" : null }))),
+    );
   table.append(body);
   box.append(table);
-  if (view.total > view.cells.length) box.append(h("div", { class: "cca-note", text: `the first ${view.cells.length} of ${view.total.toLocaleString("en")} rows; all are in .selection` }));
+  if (view.total > view.cells.length)
+    box.append(
+      h("div", {
+        class: "cca-note",
+        text: `the first ${view.cells.length} of ${view.total.toLocaleString("en")} rows; all are in .selection`,
+      }),
+    );
   return box;
 }
 
@@ -100,14 +119,28 @@ function lineList(questions, title, which, count, where) {
     box.append(list);
     const rows = await questions.ask("lines", { ...which, from: 0 });
     for (const [kind, text] of rows) list.append(h("li", {}, h("b", { text: kind }), h("span", { text: " " + text })));
-    if (count > rows.length) list.append(h("li", { class: "cca-note", text: `and ${count - rows.length} more, in ${where}` }));
+    if (count > rows.length)
+      list.append(h("li", { class: "cca-note", text: `and ${count - rows.length} more, in ${where}` }));
   });
   return box;
 }
 
 function short(value, measure) {
-  if (measure === "cost") return "$" + (Math.abs(value) >= 1 ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : value === 0 ? "0" : value.toPrecision(2));
-  for (const [step, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (Math.abs(value) >= step * 0.9995) return String(Number((value / step).toPrecision(3))) + unit;
+  if (measure === "cost")
+    return (
+      "$" +
+      (Math.abs(value) >= 1
+        ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
+        : value === 0
+          ? "0"
+          : value.toPrecision(2))
+    );
+  for (const [step, unit] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ])
+    if (Math.abs(value) >= step * 0.9995) return String(Number((value / step).toPrecision(3))) + unit;
   return String(Number(value.toPrecision(3)));
 }
 
@@ -128,7 +161,11 @@ function virtualList({ label, rowHeight, height, ask, draw, pick }) {
   const port = h("div", { class: "cca-list", role: "listbox", tabindex: "0", "aria-label": label }, filler);
   port.style.height = `${height}px`;
   const rows = new Map();
-  let total = 0, active = 0, turn = 0, frame = 0, stopped = false;
+  let total = 0,
+    active = 0,
+    turn = 0,
+    frame = 0,
+    stopped = false;
   const scale = () => Math.max(1, (total * rowHeight) / MOST);
   const firstSeen = () => Math.floor((port.scrollTop * scale()) / rowHeight);
   const seen = () => Math.ceil((port.clientHeight || height) / rowHeight) + 1;
@@ -151,7 +188,11 @@ function virtualList({ label, rowHeight, height, ask, draw, pick }) {
       row.classList.toggle("cca-active", i === active);
       row.style.height = `${rowHeight}px`;
       row.style.top = `${top === null ? i * rowHeight : top + (i - first) * rowHeight}px`;
-      row.addEventListener("click", (event) => { active = i; if (rows.has(i)) pick(rows.get(i), i, event); place(); });
+      row.addEventListener("click", (event) => {
+        active = i;
+        if (rows.has(i)) pick(rows.get(i), i, event);
+        place();
+      });
       filler.append(row);
     }
     port.setAttribute("aria-activedescendant", `${uid}-${active}`);
@@ -177,26 +218,49 @@ function virtualList({ label, rowHeight, height, ask, draw, pick }) {
     place();
   }
 
-  port.addEventListener("scroll", () => { cancelAnimationFrame(frame); frame = requestAnimationFrame(place); });
+  port.addEventListener("scroll", () => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(place);
+  });
   port.addEventListener("keydown", (event) => {
     const page = seen() - 2;
-    const steps = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: total - 1 };
-    if (event.key in steps) { move(steps[event.key]); event.preventDefault(); event.stopPropagation(); }
-    else if ((event.key === "Enter" || event.key === " " || event.key.startsWith("Arrow")) && rows.has(active)) {
-      pick(rows.get(active), active, event); event.preventDefault(); event.stopPropagation();
+    const steps = {
+      ArrowDown: active + 1,
+      ArrowUp: active - 1,
+      PageDown: active + page,
+      PageUp: active - page,
+      Home: 0,
+      End: total - 1,
+    };
+    if (event.key in steps) {
+      move(steps[event.key]);
+      event.preventDefault();
+      event.stopPropagation();
+    } else if ((event.key === "Enter" || event.key === " " || event.key.startsWith("Arrow")) && rows.has(active)) {
+      pick(rows.get(active), active, event);
+      event.preventDefault();
+      event.stopPropagation();
     }
   });
   const uid = "cca" + Math.random().toString(36).slice(2);
   return {
     node: port,
     show(count, { keep = false } = {}) {
-      turn++; rows.clear(); total = count;
-      if (!keep) { active = 0; port.scrollTop = 0; }
+      turn++;
+      rows.clear();
+      total = count;
+      if (!keep) {
+        active = 0;
+        port.scrollTop = 0;
+      }
       active = Math.max(0, Math.min(active, total - 1));
       place();
     },
     redraw: place,
-    stop() { stopped = true; cancelAnimationFrame(frame); },
+    stop() {
+      stopped = true;
+      cancelAnimationFrame(frame);
+    },
   };
 }
 
