@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from errno import EINVAL
 from pathlib import Path
+from stat import S_ISREG
 
 from .errors import NotFoundError, ReadError, UsageError
 from .place import (
@@ -234,6 +236,10 @@ class _Walk:
             return
         except OSError as error:
             self._report(entry.path, error)
+            return
+        if not S_ISREG(stat.st_mode):
+            # A pipe would be waited for without end.
+            self._report(entry.path, OSError(EINVAL, "not a regular file", entry.path))
             return
         self._add(spot, entry.name, real, stat, names)
 

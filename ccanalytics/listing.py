@@ -233,11 +233,15 @@ def _milliseconds(timestamp: str | None) -> int | None:
 
 def _middle_title(path: str, shown: str | None) -> str | None:
     """The last title of the whole file, the user's before the model's, if it is not the one that is shown."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size <= END_BYTES:
-            return None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            title = _title(data)
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size <= END_BYTES:
+                return None
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                title = _title(data)
+    except (OSError, ValueError):
+        # Gone or cut since its ends were read.
+        return None
     return title if title and title != shown else None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ Kind = Literal["session", "agent"]
 Layout = Literal["session", "flat", "subagents", "workflow", "other"]
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
+"""What reading a file may come to, archives included."""
 HEAD_BYTES = 65_536
 """How much of a file is looked at."""
 
@@ -77,7 +80,7 @@ def _names_session(path: str, session_id: str) -> bool:
             if len(ends) == HEAD_BYTES and file.seekable() and not path.endswith((".gz", ".zst")):
                 file.seek(-HEAD_BYTES, os.SEEK_END)
                 ends += file.read(HEAD_BYTES)
-    except (OSError, EOFError, ValueError):
+    except UNREADABLE:
         return False
     name = json.dumps(session_id, ensure_ascii=False).encode("utf-8", "replace")
     return b'"sessionId":' + name in ends or b'"sessionId": ' + name in ends
@@ -106,7 +109,7 @@ def read_head(path: str) -> Head | None:
     try:
         with _open(path) as file:
             return head_of(file.read(HEAD_BYTES))
-    except (OSError, EOFError, ValueError):
+    except UNREADABLE:
         return None
 
 

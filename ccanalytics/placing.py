@@ -11,6 +11,7 @@ from .decode import loads
 from .place import stem_of
 from .projects import match_slug, normalise_cwd, shared_slugs
 from .schema.base import PROBLEMS
+from .small_files import read_small
 
 MAX_INDEX_BYTES = 64 << 20
 
@@ -62,9 +63,7 @@ def _indexed(folder: Path) -> set[str]:
     """Session ids in a folder's index that have no file in it; they are names to show, never places to look at."""
     index_file = folder / "sessions-index.json"
     try:
-        if index_file.stat().st_size > MAX_INDEX_BYTES:
-            return set()
-        index = loads(index_file.read_bytes())
+        index = loads(read_small(index_file, MAX_INDEX_BYTES))
         there = {stem_of(file.name) for file in folder.iterdir()}
     except (OSError, ValueError):
         return set()

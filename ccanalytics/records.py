@@ -10,6 +10,7 @@ import orjson
 import polars as pl
 
 from .models import named_model
+from .small_files import read_small
 
 TOKEN_FIELDS = {
     "input_tokens": "inputTokens",
@@ -79,7 +80,7 @@ def last_costs(roots: Iterable[str]) -> list[Record]:
 
 def _text_of(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_small(file)
     except OSError:
         return b"{}"
 

@@ -11,6 +11,7 @@ import orjson
 import polars as pl
 
 from .schema.work import TEAM_TABLES
+from .small_files import read_small
 
 
 def read_teams(roots: Iterable[str | Path]) -> pl.DataFrame:
@@ -72,7 +73,7 @@ def _inbox(folder: Path, name: str | None) -> dict[str, int | None]:
 
 def _read(path: Path) -> object:
     try:
-        value: object = orjson.loads(path.read_bytes())
+        value: object = orjson.loads(read_small(path))
     except (OSError, ValueError):
         return None
     return value

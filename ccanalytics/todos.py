@@ -9,6 +9,8 @@ from typing import Any
 import orjson
 import polars as pl
 
+from .small_files import read_small
+
 ReadRaw = Callable[[Iterable[int]], list[dict[str, Any]]]
 _TASK_TOOLS = ("TaskCreate", "TaskUpdate")
 _COLUMNS = (
@@ -140,7 +142,7 @@ def _from_task_files(folder: Path) -> list[Row]:
 
 def _read(path: Path) -> object:
     try:
-        value: object = orjson.loads(path.read_bytes())
+        value: object = orjson.loads(read_small(path))
     except (OSError, ValueError):
         return None
     return value

@@ -14,6 +14,7 @@ from .decode import loads
 from .errors import NotFoundError, ReadError, UsageError
 from .jobs import Piece, read_piece
 from .parse import Content
+from .place import UNREADABLE
 from .schema.base import PROBLEMS
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class Transcripts:
     @cached_property
     def calls(self) -> pl.DataFrame:
         """One row per API request (table ``calls``); see :func:`ccanalytics.calls.build_calls`."""
-        from .calls import calls_of
+        from .calls import calls_of, name_progress_agents
 
-        return calls_of(self._usage)
+        return name_progress_agents(calls_of(self._usage), self.entries)
 
     @cached_property
     def ledger(self) -> pl.DataFrame:
@@ -409,7 +410,7 @@ def _read_bytes(path: str | Path, offset: int, length: int) -> bytes:
 def _read_whole(path: str) -> bytes:
     try:
         return read_piece(Piece(path))
-    except (OSError, EOFError, ValueError, ImportError) as e:
+    except (*UNREADABLE, ImportError) as e:
         raise ReadError(f"cannot read {path}: {e}", path=path) from e
 
 

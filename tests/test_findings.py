@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ccanalytics as cc
-from tests.build import DROP, assistant, chain, tool_result, tool_use, user, write_session
+from tests.build import DROP, assistant, chain, tool_result, tool_use, uid, user, write_session
 from tests.exercise import check_cost, check_tables
 
 
@@ -32,3 +32,13 @@ def test_a_reported_number_beyond_all_measure_is_null(tmp_path: Path, spent: flo
     ]
     write_session(tmp_path, chain(user("u1"), *calls))
     check_tables(cc.load(tmp_path))
+
+
+@pytest.mark.parametrize("rules", ["2.1.332", "2.1.88"])
+def test_ids_of_calls_that_are_objects_can_be_resumed(tmp_path: Path, rules: str) -> None:
+    call, answer = tool_use("a1"), tool_result("r1", "a1")
+    call["message"]["content"][0]["id"] = {"a": 1}
+    answer["message"]["content"][0]["tool_use_id"] = {"a": 1}
+    write_session(tmp_path, chain(user("u1"), call, answer, user("u2")))
+    messages = cc.load(tmp_path).resume(uid("s1"), view="api", rules=rules)
+    assert messages[0]["role"] == "user"

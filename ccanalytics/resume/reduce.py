@@ -7,7 +7,7 @@ marked with ``synthetic``; of their wording only the beginning is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -242,9 +242,9 @@ def _drop_repeated_calls(drafts: list[Draft]) -> None:
         kept: list[Block] = []
         for block in draft.blocks:
             if block["type"] == "tool_use":
-                if block["id"] in used:
+                if _mark(block["id"]) in used:
                     continue
-                used.add(block["id"])
+                used.add(_mark(block["id"]))
             kept.append(block)
         draft.blocks = kept or [_text("call-removed" if draft.blocks else "no-content")]
 
@@ -266,6 +266,11 @@ def _pair_results(drafts: list[Draft], rules: Rules) -> list[Draft]:
     return out
 
 
+def _mark(name: object) -> object:
+    """What stands for an id in a set: as in JavaScript, an object or array is the same as itself alone."""
+    return name if isinstance(name, Hashable) else id(name)
+
+
 def _calls(draft: Draft) -> list[Any]:
     return [b["id"] for b in draft.blocks if b["type"] == "tool_use"]
 
@@ -275,11 +280,11 @@ def _answer_calls(draft: Draft, calls: list[Any], *, lost: str) -> None:
     kept: list[Block] = []
     for block in draft.blocks:
         if block["type"] == "tool_result":
-            if block["tool_use_id"] not in calls or block["tool_use_id"] in seen:
+            if block["tool_use_id"] not in calls or _mark(block["tool_use_id"]) in seen:
                 continue
-            seen.add(block["tool_use_id"])
+            seen.add(_mark(block["tool_use_id"]))
         kept.append(block)
-    kept = [_error_result("missing-result", c) for c in calls if c not in seen] + kept
+    kept = [_error_result("missing-result", c) for c in calls if _mark(c) not in seen] + kept
     if not kept and draft.blocks and not draft.is_context:
         kept = [_text(lost)]
     draft.blocks = kept
@@ -296,7 +301,7 @@ def _written(drafts: list[Draft], replacements: Mapping[str, str]) -> list[Messa
 
 
 def _replaced(block: Block, replacements: Mapping[str, str]) -> Block:
-    if block["type"] == "tool_result" and block["tool_use_id"] in replacements and "synthetic" not in block:
+    if block["type"] == "tool_result" and _mark(block["tool_use_id"]) in replacements and "synthetic" not in block:
         return {**block, "content": replacements[block["tool_use_id"]], "replaced": True}
     return block
 
