@@ -51,7 +51,26 @@ def build_calls(
     pl.DataFrame
         The ``calls`` table.
     """
-    return calls_of(read_usage(entries, files), prices=prices)
+    return name_progress_agents(calls_of(read_usage(entries, files), prices=prices), entries)
+
+
+def name_progress_agents(calls: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
+    """``calls`` with the agent of those that only a progress line tells of: it stands in the line's data."""
+    told = calls.filter(pl.col("source") == "progress")
+    if told.is_empty() or "detail" not in entries.columns:
+        return calls
+    lines = entries.filter(pl.col("entry_id").is_in(told["entry_id"].implode())).select(
+        "entry_id", told_agent=pl.col("detail").str.extract(r'"agentId":"([^"\\]+)"', 1)
+    )
+    is_told = pl.col("told_agent").is_not_null() & (pl.col("source") == "progress")
+    return (
+        calls.join(lines, on="entry_id", how="left", validate="m:1", maintain_order="left")
+        .with_columns(
+            agent_id=pl.when(is_told).then(pl.coalesce("agent_id", "told_agent")).otherwise("agent_id"),
+            is_sidechain=pl.col("is_sidechain") | is_told,
+        )
+        .drop("told_agent")
+    )
 
 
 def calls_of(usage: Usage, *, prices: Overrides | PriceTable | None = None) -> pl.DataFrame:

@@ -305,7 +305,8 @@ def test_progress_echoes_count_only_when_nothing_else_tells_of_the_call(tmp_path
     write_session(tmp_path, chain(user("u1"), echo("p1", "m1"), echo("p2", "m2")))
     write_agent(tmp_path, "ag1", chain(answer("a1", "m1"), agent="ag1"))
     t = loaded(tmp_path)
-    assert t.calls.sort("call_id").select("call_id", "source").rows() == [("m1", "transcript"), ("m2", "progress")]
+    told = t.calls.sort("call_id").select("call_id", "source", "agent_id", "is_sidechain").rows()
+    assert told == [("m1", "transcript", "ag1", True), ("m2", "progress", "ag1", True)]
     assert t.ledger.sort("message_id", "role")["rule"].to_list() == ["largest_usage", "progress_echo", "progress_only"]
 
 
