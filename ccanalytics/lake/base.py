@@ -204,7 +204,12 @@ class Base:
                 parts = parts.join(lines.select("entry_id"), on="entry_id", how="semi", maintain_order="left")
             entries.append(lines)
             blocks.append(parts)
-        return in_order("entries", pl.concat(entries)), in_order("blocks", pl.concat(blocks))
+        return _in_order("entries", pl.concat(entries)), _in_order("blocks", pl.concat(blocks))
+
+
+def _in_order(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows by entry; blocks of one entry are never out of order."""
+    return frame if frame["entry_id"].is_sorted() else in_order(name, frame)
 
 
 def _chunks(notes: Iterable[FileNote]) -> Iterator[list[FileNote]]:
