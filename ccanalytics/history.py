@@ -128,7 +128,7 @@ def _history_files(path: PathLike | Sequence[PathLike] | None) -> list[str]:
                 path=place,
             )
         files.append(os.path.join(place, "history.jsonl") if os.path.isdir(place) else place)
-    return list(dict.fromkeys(os.path.realpath(file) for file in files if os.path.isfile(file)))
+    return list(dict.fromkeys(os.path.realpath(file) for file in files if os.path.isfile(file) or os.path.isdir(file)))
 
 
 def _prompts(path: str, wish: _Wish) -> Iterator[dict[str, object]]:
