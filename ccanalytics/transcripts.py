@@ -258,8 +258,8 @@ class Transcripts:
         rules : {"2.1.332", "2.1.88", "auto"}
             The generation of the program; ``auto`` takes that of the session's last writer.
         view : {"entries", "api"}
-            ``entries``: table ``resume``, with the step that brought each entry in and made-up entries marked, as a fork
-            would write them (under 2.1.88 without attachments).
+            ``entries``: table ``resume``, with the step that brought each entry in and made-up entries marked, as a
+            fork would write them (under 2.1.88 without attachments).
             ``api``: the messages sent to the API, a list of ``{"role", "blocks"}``.
         apply
             ``"snip"``, ``"replacement"``, ``"collapse"``: read these lines as they were meant; the program did not.
