@@ -10,11 +10,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import polars as pl
 
 from ._worker import decode_reply, read_message, write_message
 from .jobs import Job, JobResult, run_job
@@ -43,9 +46,11 @@ def run_jobs(jobs: Sequence[Job], *, workers: int, progress: Progress | None = N
             try:
                 i = queue.popleft()
             except IndexError:
-                if all(h.is_done.wait(0.02) for h in helpers) and not queue:
-                    break
-                continue
+                # A helper that has only just started holds no job, and is not waited for.
+                if queue or any(h.is_busy for h in helpers):
+                    time.sleep(0.002)
+                    continue
+                break
             results[i] = run_job(jobs[i])
             if progress is not None:
                 progress(sum(r is not None for r in results), len(jobs))
@@ -59,23 +64,27 @@ class _Helper:
     """One worker process and the thread that feeds it."""
 
     def __init__(self, jobs: Sequence[Job], results: list[JobResult | None], queue: deque[int]) -> None:
-        self.is_done = threading.Event()
+        self.is_busy = False
         self._jobs, self._results, self._queue = jobs, results, queue
-        self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True, name="ccanalytics-worker")
-        self._thread.start()
+        self._process: subprocess.Popen[bytes] | None = None
+        # Where no process can be started this one does all the work.
+        with suppress(OSError):
+            self._process = _start()
+            self._thread.start()
 
     def _serve(self) -> None:
         at: int | None = None
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            self._process = process = _start()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            while self._queue:
-                try:
-                    at = self._queue.popleft()
-                except IndexError:
-                    break
+            # The first message says that it has started; a job given out before would lie there unread.
+            is_up = read_message(process.stdout) is not None  # type: ignore[arg-type]
+            while is_up and self._queue:
+                self.is_busy = True
+                at = self._queue.popleft()
                 write_message(process.stdin, msgspec.msgpack.encode(self._jobs[at]))  # type: ignore[arg-type]
                 process.stdin.flush()
                 reply = read_message(process.stdout)  # type: ignore[arg-type]
@@ -83,13 +92,13 @@ class _Helper:
                     break
                 self._results[at] = decode_reply(reply)
                 at = None
-        except (OSError, ValueError):
-            # The process could not start or went away; its job goes back and this process does the rest.
+        except (OSError, ValueError, IndexError, msgspec.MsgspecError, pl.exceptions.PolarsError):
+            # The process went away, or there is nothing left to do; its job goes back and this process does the rest.
             pass
         finally:
             if at is not None:
                 self._queue.appendleft(at)
-            self.is_done.set()
+            self.is_busy = False
 
     def stop(self) -> None:
         """End the process at once; it holds nothing that needs to be saved."""

@@ -14,7 +14,9 @@ from typing import BinaryIO
 import msgspec
 import polars as pl
 
+from .blocks import Nulls
 from .jobs import Job, JobResult, run_job
+from .parse import BLOCK_ROWS, ENTRY_ROWS, PROBLEM_ROWS
 
 _SIZE = 8
 
@@ -49,7 +51,8 @@ def encode_reply(result: JobResult) -> bytes:
     for frame in (result.entries, result.blocks, result.problems):
         buffer = io.BytesIO()
         assert frame is not None
-        frame.write_ipc_stream(buffer, compression="uncompressed")
+        held = [name for name in frame.columns if name == "row" or frame[name].null_count() < len(frame)]
+        frame.select(held).write_ipc_stream(buffer, compression="uncompressed")
         bodies.append(buffer.getvalue())
     facts = JobResult(parts=result.parts, unreadable=result.unreadable)
     head = msgspec.msgpack.encode(Reply((len(bodies[0]), len(bodies[1]), len(bodies[2])), facts))
@@ -62,8 +65,10 @@ def decode_reply(data: bytes) -> JobResult:
     reply = msgspec.msgpack.decode(data[_SIZE : _SIZE + n], type=Reply)
     at = _SIZE + n
     frames = []
-    for size in reply.sizes:
-        frames.append(pl.read_ipc_stream(data[at : at + size]))
+    for size, schema in zip(reply.sizes, (ENTRY_ROWS, BLOCK_ROWS, PROBLEM_ROWS), strict=True):
+        held = pl.read_ipc_stream(data[at : at + size])
+        nulls = Nulls(len(held))
+        frames.append(pl.DataFrame([held[n] if n in held else nulls.of(d).alias(n) for n, d in schema.items()]))
         at += size
     reply.result.entries, reply.result.blocks, reply.result.problems = frames
     return reply.result
@@ -76,6 +81,8 @@ def main() -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=1 << 20)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     source = sys.stdin.buffer
+    write_message(out, b"up")
+    out.flush()
     while (message := read_message(source)) is not None:
         write_message(out, encode_reply(run_job(msgspec.msgpack.decode(message, type=Job))))
         out.flush()

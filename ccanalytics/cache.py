@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,9 +24,8 @@ import polars as pl
 from . import __version__
 from .blocks import Nulls
 from .find import FoundFile
-from .parse import PROBLEM_ROWS, Reading
+from .parse import BLOCK_ROWS, ENTRY_ROWS, PROBLEM_ROWS, Reading
 from .schema import SCHEMA_VERSION
-from .schema.base import BLOCKS, ENTRIES
 from .shelf import Records, Shelf
 
 MAX_BYTES = 4 << 30
@@ -34,10 +33,10 @@ MAX_BYTES = 4 << 30
 MAX_SHELVES = 12
 _FORMAT = 1
 _TABLES = ("entries", "blocks", "problems")
-_SCHEMAS: dict[str, dict[str, Any]] = {
-    "entries": {"row": pl.Int64(), "part": pl.Int32()} | dict(list(ENTRIES.polars().items())[2:]),
-    "blocks": {"row": pl.Int64()} | dict(list(BLOCKS.polars().items())[1:]),
-    "problems": dict(PROBLEM_ROWS),
+_SCHEMAS: dict[str, dict[str, pl.DataType]] = {
+    "entries": ENTRY_ROWS | {"part": pl.Int32()},
+    "blocks": BLOCK_ROWS,
+    "problems": PROBLEM_ROWS,
 }
 # What a row is made of: when one of these changes, rows of before are of no use.
 _MAKERS = ("parse", "columns", "blocks", "facts", "decode", "rescue", "lean", "timestamps", "jobs", "schema/base")
@@ -138,8 +137,9 @@ def open_store(found: Sequence[FoundFile], reading: Reading) -> Store | None:
     top = cache_dir()
     path = top / _version() / f"{key}-{reading}"
     try:
-        for folder in (top, path.parent, path):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        top.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (path.parent, path):
+            folder.mkdir(mode=0o700, exist_ok=True)
             if not _is_own(folder):
                 return None
     except OSError:
@@ -150,10 +150,10 @@ def open_store(found: Sequence[FoundFile], reading: Reading) -> Store | None:
 def _is_own(folder: Path) -> bool:
     if os.name != "posix":
         return True
-    stat = folder.lstat()
-    if stat.st_uid != os.getuid():
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
         return False
-    if stat.st_mode & 0o077:
+    if status.st_mode & 0o077:
         folder.chmod(0o700)
     return True
 

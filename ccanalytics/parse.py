@@ -19,6 +19,7 @@ from .columns import RAW_TYPES, Columns
 from .decode import Line, decode_line, decode_lines, line_from_object
 from .lean import UsageColumns, decode_for_usage
 from .rescue import rescue_line
+from .schema.base import BLOCKS, ENTRIES
 
 Content = Literal["none", "preview", "full"]
 Reading = Literal["none", "preview", "full", "usage"]
@@ -111,13 +112,22 @@ class Problems:
         return pl.DataFrame(self.rows, schema=PROBLEM_ROWS, orient="row")
 
 
-PROBLEM_ROWS = {
-    "part": pl.Int64,
-    "row": pl.Int64,
-    "line_no": pl.Int32,
-    "byte_offset": pl.Int64,
-    "code": pl.String,
-    "detail": pl.String,
+PROBLEM_ROWS: dict[str, pl.DataType] = {
+    "part": pl.Int64(),
+    "row": pl.Int64(),
+    "line_no": pl.Int32(),
+    "byte_offset": pl.Int64(),
+    "code": pl.String(),
+    "detail": pl.String(),
+}
+ENTRY_ROWS: dict[str, pl.DataType] = {
+    "row": pl.Int64(),
+    "part": pl.Int64(),
+    **{name: dtype for name, dtype in ENTRIES.polars().items() if name not in ("entry_id", "file_id")},
+}
+BLOCK_ROWS: dict[str, pl.DataType] = {
+    "row": pl.Int64(),
+    **{name: dtype for name, dtype in BLOCKS.polars().items() if name != "entry_id"},
 }
 
 
