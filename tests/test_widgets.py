@@ -163,6 +163,19 @@ def test_all_bars_choose_all_calls_and_series_share_them_out(by: str, big: Any) 
     assert n == len(big.calls)
 
 
+def test_days_without_calls_have_an_empty_bar(sample: Any) -> None:
+    w = Usage(sample, by="none")
+    assert [label[-2:] for label in w.view["labels"]] == [f"{d:02d}" for d in range(2, 14)]
+    assert w.view["series"][0]["values"][5] == 0
+
+
+def test_more_bars_than_a_page_can_show_become_longer_ones() -> None:
+    w = Usage(made_up(3000, entries=2, days=400), every="hour")
+    assert w.view["step"] == "day"
+    w.chosen = {"from": 0, "to": 9999}
+    assert len(w.selection) == 3000
+
+
 def test_days_and_filters_limit_what_is_shown(sample: Any) -> None:
     w = Usage(sample, since="2026-11-05", until="2026-11-06", filters={"project": "/home/dev/tidewatch"})
     last = len(w.view["labels"]) - 1

@@ -31,9 +31,9 @@ class Frames:
         """Nothing new."""
 
 
-def made_up(n: int = 2000, *, entries: int = 20_000) -> Any:
+def made_up(n: int = 2000, *, entries: int = 20_000, days: float = 60) -> Any:
     """Calls, sessions, agents, tools, compactions, and one long conversation."""
-    calls = make_calls(n)
+    calls = make_calls(n, days=days)
     first = calls["session_id"][0]
     types = ["user" if i % 2 == 0 else "assistant" for i in range(entries)]
     lines = conform(

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from ..cost_keys import BLOCK_MS, with_blocks
+from ..cost_keys import BLOCK_MS, local, with_blocks
 from .style import COLORS, add_legend, days_of, finish, in_calendar, ink, new_axes, remark, say_empty, time_axis
 from .text import MEASURE_UNITS, number_axis
 from .usage import MEASURE_TITLES, Measure, left_out, value_of
@@ -55,10 +55,8 @@ def plot_blocks(
     if not len(blocks):
         say_empty(ax, "no calls with a time")
         return finish(ax, title, grid="none")
-    local = blocks.select(
-        pl.col(c).dt.convert_time_zone(tz).dt.replace_time_zone(None) for c in ("block_start", "block_end", "last_at")
-    )
-    left, right, end = (days_of(local[c]) for c in ("block_start", "block_end", "last_at"))
+    times = blocks.select(local(c, tz).dt.replace_time_zone(None) for c in ("block_start", "block_end", "last_at"))
+    left, right, end = (days_of(times[c]) for c in ("block_start", "block_end", "last_at"))
     height = blocks[measure].to_numpy()
     colors = {"rest of the block": COLORS[3], "until the last call": COLORS[0]}
     ax.bar(left, height, right - left, align="edge", color=COLORS[3], edgecolor=ink(), linewidth=0.3)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from ..cost_keys import local
 from .style import (
     add_legend,
     colors_of,
@@ -117,11 +118,9 @@ def _largest(ordered: pl.DataFrame, top: int) -> pl.DataFrame:
 
 
 def _bars(ax: Axes, shown: pl.DataFrame, tz: str) -> None:
-    local = shown.select(
-        pl.col(c).dt.convert_time_zone(tz).dt.replace_time_zone(None) for c in ("started_at", "ended_at")
-    )
-    start = days_of(local["started_at"])
-    end = days_of(local["ended_at"].fill_null(local["started_at"]))
+    times = shown.select(local(c, tz).dt.replace_time_zone(None) for c in ("started_at", "ended_at"))
+    start = days_of(times["started_at"])
+    end = days_of(times["ended_at"].fill_null(times["started_at"]))
     whole = max(end.max() - start.min(), 1 / 86400)
     types = shown.select(type_of_run().fill_null("unknown").alias("type"))["type"]
     colors = colors_of(types.unique(maintain_order=True).to_list())

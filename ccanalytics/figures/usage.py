@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from ..cost_keys import local
 from ..errors import UsageError
 from ..policies import price_calls
 from .style import (
@@ -36,7 +37,7 @@ EVERYS: tuple[Every, ...] = ("auto", "hour", "day", "week", "month")
 COLUMNS = {"model": "model_family", "project": "project", "session": "session_id", "agent_type": "agent_type"}
 """Columns of calls that the groups stand for (``agent_type`` and ``title`` are added by :func:`with_names`)."""
 
-_STEPS = {"hour": "1h", "day": "1d", "week": "1w", "month": "1mo"}
+STEPS: dict[Every, str] = {"hour": "1h", "day": "1d", "week": "1w", "month": "1mo"}
 _DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.4}
 MANY_BINS = 300
 
@@ -60,8 +61,7 @@ def with_names(calls: pl.DataFrame, agents: pl.DataFrame | None, sessions: pl.Da
 
 def bin_of(calls: pl.DataFrame, every: Every, tz: str) -> pl.Expr:
     """When the bin of a call begins, in local time of ``tz`` without a zone; bins follow the local calendar."""
-    local = pl.col("first_at").dt.convert_time_zone(tz)
-    return local.dt.truncate(_STEPS[chosen_step(calls, every)]).dt.replace_time_zone(None)
+    return local("first_at", tz).dt.truncate(STEPS[chosen_step(calls, every)]).dt.replace_time_zone(None)
 
 
 def chosen_step(calls: pl.DataFrame, every: Every) -> str:
@@ -240,7 +240,15 @@ def _stack(ax: Axes, bins: pl.DataFrame, colors: dict[str, str], width: float) -
 def _filled(starts: pl.Series, width: float) -> pl.Series:
     """Every bin from the first to the last, so that an area falls to zero where nothing happened."""
     step = {1 / 24: "1h", 1.0: "1d", 7.0: "1w"}.get(width, "1mo")
-    grid = pl.datetime_range(starts[0], starts[-1], step, time_unit="ms", eager=True)
+    return every_bin(starts, step, most=50_000)
+
+
+def every_bin(starts: pl.Series, step: str, *, most: int) -> pl.Series:
+    """The bins given and all between them, as long as there are not more than ``most``."""
+    days = {"1h": 1 / 24, "1d": 1.0, "1w": 7.0, "1mo": 28.0}[step]
+    if not len(starts) or (starts[-1] - starts[0]).total_seconds() / 86_400 / days > most:
+        return starts
+    grid = pl.datetime_range(starts[0], starts[-1], step, time_unit="ms", eager=True).alias(starts.name)
     return pl.concat([grid, starts]).unique().sort()
 
 

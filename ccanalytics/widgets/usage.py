@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import polars as pl
 import traitlets
 
-from ..figures.style import KIND_NAMES, colors_of
+from ..cost_keys import local
+from ..figures.style import KIND_NAMES, colors_of, in_calendar
 from ..figures.text import MEASURE_UNITS, count, usd
 from ..figures.usage import (
     BYS,
@@ -17,8 +18,10 @@ from ..figures.usage import (
     EVERYS,
     KIND_COSTS,
     MEASURES,
+    STEPS,
     bin_of,
     chosen_step,
+    every_bin,
     plot_usage,
     usage_bins,
     with_names,
@@ -27,6 +30,8 @@ from ..policies import price_calls
 from ..tables_of import eager
 from .base import Day, Widget, source, style
 from .cells import table_view
+
+MOST_BINS = 1500
 
 SHOWN = (
     "first_at", "model_family", "agent_type", "title", "cost_usd", "output_tokens", "cache_read_input_tokens",
@@ -84,10 +89,10 @@ class Usage(Widget):
     def _draw(self) -> None:
         self._shown = self._calls.filter(self._limits())
         measure = self._measure_shown()
-        bins = usage_bins(self._shown, measure=measure, by=self.by, every=self.every, tz=self.tz)
-        self._bins = bins["bin_start"].unique().sort()
+        self._step, self._bins = self._fitting()
+        bins = usage_bins(self._shown, measure=measure, by=self.by, every=self._step, tz=self.tz)
         names = bins["series"].unique(maintain_order=True).to_list()
-        step = chosen_step(self._shown, self.every)
+        step = self._step
         self.view = {
             "labels": [_moment(b, step) for b in self._bins],
             "series": [self._series(bins, n, color) for n, color in colors_of(names).items()],
@@ -100,11 +105,23 @@ class Usage(Widget):
         }
         self._tell()
 
+    def _fitting(self) -> tuple[Any, pl.Series]:
+        """The step asked for, or the next that needs no more than ``MOST_BINS`` bars, and where its bars begin."""
+        asked = chosen_step(self._shown, self.every)
+        for step in STEPS:
+            starts = self._shown.filter(in_calendar("first_at")).select(bin_of(self._shown, step, self.tz).alias("b"))[
+                "b"
+            ]
+            bins = every_bin(starts.unique().sort(), STEPS[step], most=MOST_BINS)
+            if EVERYS.index(step) >= EVERYS.index(asked) and len(bins) <= MOST_BINS:
+                break
+        return step, bins
+
     def _measure_shown(self) -> Any:
         return "tokens" if self.by == "kind" and self.measure == "calls" else self.measure
 
     def _limits(self) -> pl.Expr:
-        day = pl.col("first_at").dt.convert_time_zone(self.tz).dt.date()
+        day = local("first_at", self.tz).dt.date()
         tests = [pl.lit(True)]
         if self.since:
             tests.append(day >= date.fromisoformat(self.since))
@@ -141,7 +158,7 @@ class Usage(Widget):
         if not isinstance(first, int) or not isinstance(last, int) or not len(self._bins):
             return plain.clear()
         edge = [self._bins[min(max(i, 0), len(self._bins) - 1)] for i in (min(first, last), max(first, last))]
-        rows = self._shown.with_columns(bin_of(self._shown, self.every, self.tz).alias("bin_start"))
+        rows = self._shown.with_columns(bin_of(self._shown, self._step, self.tz).alias("bin_start"))
         rows = rows.filter(pl.col("bin_start").is_between(*edge))
         series = self.chosen.get("series")
         if isinstance(series, str) and series:
@@ -173,7 +190,7 @@ class Usage(Widget):
         return f"{len(self._calls):,} calls, by {self.by}"
 
     def _still(self) -> tuple[Callable[..., Any] | None, Sequence[str], Sequence[Sequence[object]]]:
-        options: Any = {"measure": self._measure_shown(), "by": self.by, "every": self.every, "tz": self.tz}
+        options: Any = {"measure": self._measure_shown(), "by": self.by, "every": self._step, "tz": self.tz}
         rows = [
             (s["name"], usd(sum(s["values"])) if self.view["measure"] == "cost" else count(sum(s["values"])))
             for s in self.view["series"]

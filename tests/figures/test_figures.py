@@ -157,6 +157,9 @@ def test_groups_beyond_the_top_are_summed_up() -> None:
 def test_a_wrong_name_is_answered_with_the_allowed_ones() -> None:
     with pytest.raises(UsageError, match="allowed are cost, tokens, calls"):
         plot_usage(make_calls(1), measure="money")  # type: ignore[arg-type]
+    for draw in (plot_usage, plot_calendar, plot_blocks):
+        with pytest.raises(UsageError, match="no time zone is called"):
+            draw(make_calls(1), tz="Mars/Olympus")
     with pytest.raises(UsageError, match="measure is 'tokens' or 'cost'"):
         plot_usage(make_calls(1), measure="calls", by="kind")
 
