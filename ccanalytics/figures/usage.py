@@ -64,7 +64,7 @@ def bin_of(calls: pl.DataFrame, every: Every, tz: str) -> pl.Expr:
     return local("first_at", tz).dt.truncate(STEPS[chosen_step(calls, every)]).dt.replace_time_zone(None)
 
 
-def chosen_step(calls: pl.DataFrame, every: Every) -> str:
+def chosen_step(calls: pl.DataFrame, every: Every) -> Every:
     """The step that ``auto`` stands for: some 150 bars at most."""
     if every != "auto":
         return every
