@@ -85,7 +85,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE, *_MODULES})
+    # Submodules and imports stay out of what completion offers.
+    return sorted({*__all__, *_MODULES, *(n for n in globals() if n.startswith("__"))})
 
 
 class _Package(ModuleType):

@@ -31,6 +31,11 @@ REPORT_KEYS = (
     "day, week, month, hour, session, project, worktree, branch, model, agent, agent_type, tool, entrypoint, version, "
     "block, turn"
 )
+# Written out: help must not wait for the data frame library.
+TABLES = (
+    "files, entries, blocks, problems, edges, chains, resume, ledger, calls, agents, tools, turns, compactions, "
+    "sessions, events, parallelism"
+)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -121,6 +126,12 @@ def _command(commands: Commands, name: str, summary: str, *examples: str) -> arg
     return parser
 
 
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+    return int(text)
+
+
 def _examples(*lines: str) -> str:
     return "examples:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
@@ -131,7 +142,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--session", action="append", metavar="ID", help="only this session (the beginning will do)")
     parser.add_argument("--no-cache", action="store_true", help="read every file anew and keep nothing")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes to parse with (default: by size)")
+    parser.add_argument("--workers", type=_count, metavar="N", help="processes to parse with (default: by size)")
 
 
 def _add_span(parser: argparse.ArgumentParser) -> None:
@@ -173,13 +184,11 @@ def _add_table(commands: Commands) -> None:
         "ccanalytics table calls --format csv -o calls.csv",
         "ccanalytics table entries --content preview --format parquet -o entries.parquet",
     )
-    p.add_argument(
-        "name", metavar="NAME", help="files, entries, blocks, problems, edges, chains, calls, ledger, tools, …"
-    )
+    p.add_argument("name", metavar="NAME", help=TABLES)
     p.add_argument("--format", default="table", choices=("table", "ndjson", "json", "csv", "parquet"))
     p.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     p.add_argument("--columns", metavar="A,B", help="only these columns")
-    p.add_argument("--limit", type=int, metavar="N", help="only the first N rows (default for --format table: 40)")
+    p.add_argument("--limit", type=_count, metavar="N", help="only the first N rows (default for --format table: 40)")
     p.add_argument("--content", default="none", choices=("none", "preview", "full"), help="whether text is filled in")
     _add_span(p)
     _add_selection(p)
@@ -194,7 +203,7 @@ def _add_sessions(commands: Commands) -> None:
         "ccanalytics sessions --format json",
     )
     p.add_argument("--format", default="table", choices=("table", "ndjson", "json", "csv"))
-    p.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    p.add_argument("--limit", type=_count, metavar="N", help="only the first N rows")
 
 
 def _add_resume(commands: Commands) -> None:
@@ -273,4 +282,4 @@ def _add_prices(commands: Commands) -> None:
     )
     p.add_argument("--format", default="table", choices=("table", "ndjson", "json", "csv"))
     p.add_argument("--refresh-prices", action="store_true", help="fetch a public price table (the one network use)")
-    p.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    p.add_argument("--limit", type=_count, metavar="N", help="only the first N rows")

@@ -58,17 +58,32 @@ def csv_text(text: str) -> str:
 
 
 def table_html(
-    rows: Iterable[Sequence[object]], *, header: Sequence[object] = (), caption: str = "", footer: str = ""
+    rows: Iterable[Sequence[object]],
+    *,
+    header: Sequence[object] = (),
+    caption: str = "",
+    footer: str = "",
+    right: Sequence[bool] = (),
 ) -> str:
-    """A small table with inline styles (style sheets are stripped where notebooks are shown); all cells are text."""
-    cell = 'style="text-align:left;padding:2px 10px 2px 0;vertical-align:top"'
+    """A small table with inline styles (style sheets are stripped where notebooks are shown); all cells are text.
+
+    ``right`` tells of each column whether it stands on the right, as numbers do; default: none does.
+    """
+
+    def line(tag: str, cells: Sequence[object]) -> str:
+        sides = ("right" if i < len(right) and right[i] else "left" for i in range(len(cells)))
+        style = "padding:2px 10px 2px 0;vertical-align:top"
+        tags = (
+            f'<{tag} style="text-align:{s};{style}">{html_text(c)}</{tag}>' for c, s in zip(cells, sides, strict=True)
+        )
+        return "<tr>" + "".join(tags) + "</tr>"
+
     out = ['<div><table style="border-collapse:collapse">']
     if caption:
         out.append(f'<caption style="text-align:left;font-weight:bold">{html_text(caption)}</caption>')
     if header:
-        out.append("<tr>" + "".join(f"<th {cell}>{html_text(h)}</th>" for h in header) + "</tr>")
-    for row in rows:
-        out.append("<tr>" + "".join(f"<td {cell}>{html_text(c)}</td>" for c in row) + "</tr>")
+        out.append(line("th", header))
+    out += [line("td", row) for row in rows]
     out.append("</table>")
     if footer:
         out.append(f'<div style="color:#767676">{html_text(footer)}</div>')

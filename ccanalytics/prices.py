@@ -182,7 +182,8 @@ def _read_overrides(overrides: Overrides | None) -> tuple[Card, ...]:
         return _read_toml(str(file), file.stat().st_mtime_ns)
     except FileNotFoundError:
         raise NotFoundError(
-            f"price file {file} does not exist; make it or unset {PRICES_VARIABLE}", path=str(file)
+            f"price file {file} does not exist" + ("" if overrides else f"; make it or unset {PRICES_VARIABLE}"),
+            path=str(file),
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"price file {file} is not TOML: {error}", path=str(file)) from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +16,17 @@ from .find import config_dirs
 from .markup import markdown_text
 from .prices import load_prices
 from .sample import load_sample
-from .show import csv_out, html_out, json_text, markdown_out, note, print_table, write_out
+from .show import (
+    csv_out,
+    fitting,
+    html_out,
+    json_text,
+    markdown_out,
+    note,
+    print_table,
+    terminal_width,
+    write_out,
+)
 from .table_command import load_from, selection
 from .transcripts import Transcripts
 from .usage_only import UsageTranscripts, is_enough, load_usage
@@ -46,13 +58,16 @@ def _transcripts(args: argparse.Namespace) -> tuple[Loaded, bool]:
     t: Loaded = load_usage(args.config_dir, **selection(args)) if is_enough(args.by) else load_from(args)
     if len(t.files):
         return t, False
-    chosen = bool(args.config_dir or args.project or args.session)
     looked = (
         "in the places given"
         if args.config_dir
-        else "in " + (" and ".join(map(str, config_dirs())) or "the default places")
+        else "in "
+        + (" and ".join(map(str, config_dirs())) or os.environ.get("CLAUDE_CONFIG_DIR") or "the default places")
     )
-    if chosen or args.format not in FOR_PEOPLE:
+    if args.project or args.session:
+        note(f"no transcripts were found {looked} that match; the report is empty")
+        return t, False
+    if args.config_dir or args.format not in FOR_PEOPLE:
         note(f"no transcripts were found {looked}; the report is empty")
         return t, False
     note(f"no transcripts were found {looked}; this is a report on the bundled sample")
@@ -70,7 +85,9 @@ def render(t: Loaded, args: argparse.Namespace, *, is_sample: bool = False) -> s
     totals = build_cost(t.calls, **{k: v for k, v in options.items() if k not in ("agents", "tools")}).to_dicts()[0]
     if args.format == "csv":
         return csv_out(_plain(frame))
-    title = f"Cost by {', '.join(names)}" + (" — bundled sample, not your own data" if is_sample else "")
+    title = (f"Cost by {', '.join(names)}" if names else "Cost") + (
+        " — bundled sample, not your own data" if is_sample else ""
+    )
     notes = _notes(t, args, totals, options)
     foot = {short: totals[m] for m, short in _SHORT.items()} | ({names[0]: "total"} if names else {})
     if args.format == "markdown":
@@ -83,6 +100,9 @@ def render(t: Loaded, args: argparse.Namespace, *, is_sample: bool = False) -> s
         )
     if args.format == "html":
         return html_out(shown, title=title, notes=notes, totals=foot)
+    shown, left_out = _narrowed(shown, foot)
+    if left_out:
+        notes.append(f"the terminal is too narrow for: {', '.join(left_out)}")
     print_table(shown, title=title, footer=notes, totals=foot)
     return ""
 
@@ -124,7 +144,19 @@ _SHORT = {
 
 def _for_people(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """The columns that fit a terminal, keys as text."""
-    return _plain(frame).select(*names, *(pl.col(m).alias(short) for m, short in _SHORT.items()))
+    keys = (pl.col(n).fill_null("—") if frame[n].dtype == pl.String else pl.col(n) for n in names)
+    return _plain(frame).select(*keys, *(pl.col(m).alias(short) for m, short in _SHORT.items()))
+
+
+def _narrowed(shown: pl.DataFrame, foot: dict[str, Any]) -> tuple[pl.DataFrame, list[str]]:
+    """The frame without the measures there is no room for, and which these are; the cost stays."""
+    left_out: list[str] = []
+    for name in ("input", "cache write", "cache read", "output", "calls"):
+        if not sys.stdout.isatty() or fitting(shown, terminal_width(), foot) == shown.columns:
+            break
+        shown = shown.drop(name)
+        left_out.append(name)
+    return shown, left_out
 
 
 def _notes(t: Loaded, args: argparse.Namespace, totals: dict[str, Any], options: dict[str, Any]) -> list[str]:

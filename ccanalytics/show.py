@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -51,6 +52,23 @@ def cell(value: Any, *, name: str = "") -> str:
     return str(value)
 
 
+def terminal_width() -> int:
+    """The columns of the terminal; wide where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+
+
+def fitting(frame: pl.DataFrame, width: int, totals: dict[str, Any] | None = None) -> list[str]:
+    """The first columns of ``frame`` that stand side by side in ``width`` without a value being folded."""
+    room, names = width - 1, list[str]()
+    for name in frame.columns:
+        cells = (cell(v, name=name) for v in [*frame[name], (totals or {}).get(name)])
+        room -= max(len(name), min(max(map(len, cells)), MAX_CELL)) + 3
+        if names and room < 0:
+            break
+        names.append(name)
+    return names
+
+
 def print_table(
     frame: pl.DataFrame, *, title: str = "", footer: Sequence[str] = (), totals: dict[str, Any] | None = None
 ) -> None:
@@ -76,9 +94,13 @@ def print_table(
         cells = (cell(v, name=n) for n, v in zip(frame.columns, row, strict=True))
         table.add_row(*(Text(plain(c if len(c) <= MAX_CELL else c[: MAX_CELL - 1] + "…")) for c in cells))
     buffer = io.StringIO()
-    tty = sys.stdout.isatty()
     console = Console(
-        file=buffer, force_terminal=tty, highlight=False, markup=False, emoji=False, width=None if tty else 160
+        file=buffer,
+        force_terminal=sys.stdout.isatty(),
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=terminal_width(),
     )
     console.print(table)
     for line in footer:
@@ -152,7 +174,8 @@ def html_out(
     rows = [[cell(v, name=n) for n, v in zip(frame.columns, row, strict=True)] for row in frame.iter_rows()]
     if totals:
         rows.append([cell(totals.get(c), name=c) for c in frame.columns])
-    body = table_html(rows, header=frame.columns, caption=title, footer=" · ".join(notes))
+    right = [d.is_numeric() for d in frame.dtypes]
+    body = table_html(rows, header=frame.columns, caption=title, footer=" · ".join(notes), right=right)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '

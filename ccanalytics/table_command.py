@@ -11,7 +11,7 @@ import polars as pl
 from .errors import UsageError, WriteError
 from .load import load
 from .schema import tables
-from .show import csv_out, json_text, ndjson_text, note, print_table, progress_bar, write_out
+from .show import csv_out, fitting, json_text, ndjson_text, note, print_table, progress_bar, terminal_width, write_out
 from .transcripts import Transcripts, check_choice
 from .zones import parse_moment
 
@@ -25,10 +25,19 @@ def run(args: argparse.Namespace) -> int:
     table = getattr(t, args.name)
     frame: pl.DataFrame = table() if callable(table) else table
     frame = _in_span(frame, args)
-    return emit(frame, args, name=args.name)
+    return emit(frame, args, name=args.name, why_none="the table is empty, or no row matches" if len(t.files) else "")
 
 
 BASE = ("files", "entries", "blocks", "problems")
+# What a person looks for first, where the key alone would fill the terminal.
+HEADLINE = {
+    "sessions": ("session_id", "modified_at", "summary", "title", "started_at", "cost_usd", "project"),
+    "calls": ("first_at", "model", "cost_usd", "input_tokens", "output_tokens", "call_id", "project"),
+    "agents": ("kind", "agent_type", "description", "own_cost_usd", "incl_cost_usd", "agent_id", "session_id"),
+    "tools": ("name", "started_at", "duration_ms", "outcome", "file_path", "tool_use_id", "session_id"),
+    "turns": ("session_id", "turn_no", "cost_usd", "calls", "n_tools", "started_at"),
+    "entries": ("entry_id", "type", "timestamp", "uuid", "prompt_kind", "model", "text"),
+}
 
 
 def load_from(args: argparse.Namespace, **options: Any) -> Transcripts:
@@ -58,7 +67,7 @@ def _in_span(frame: pl.DataFrame, args: argparse.Namespace) -> pl.DataFrame:
     return frame
 
 
-def emit(frame: pl.DataFrame, args: argparse.Namespace, *, name: str) -> int:
+def emit(frame: pl.DataFrame, args: argparse.Namespace, *, name: str, why_none: str = "") -> int:
     """Print ``frame`` in ``args.format``, or write it to ``args.output``."""
     columns = getattr(args, "columns", None)
     if columns:
@@ -76,7 +85,10 @@ def emit(frame: pl.DataFrame, args: argparse.Namespace, *, name: str) -> int:
         _write(output, lambda path: frame.write_parquet(path, compression="zstd"))
         return 0
     if args.format == "table" and not output:
-        _print(frame, name, total, keep_all=bool(columns))
+        if total:
+            _print(frame, name, total, keep_all=bool(columns))
+        else:
+            note(f"no {name} to show: {why_none or 'no transcripts were found, or none match'}")
         return 0
     text = {
         "table": lambda: csv_out(frame),
@@ -92,17 +104,16 @@ def emit(frame: pl.DataFrame, args: argparse.Namespace, *, name: str) -> int:
 
 
 def _print(frame: pl.DataFrame, name: str, total: int, *, keep_all: bool) -> None:
-    if not total:
-        note(f"no {name} to show: no transcripts were found, or none match")
-        return
     hidden = 0
     if not keep_all:
-        shown = [c for c in frame.columns if frame[c].null_count() < len(frame)]
-        hidden = len(frame.columns) - len(shown[:12])
-        frame = frame.select(shown[:12])
-    lines = (
-        [f"{total:,} rows"] if len(frame) == total else [f"first {len(frame):,} of {total:,} rows; --limit shows more"]
-    )
+        filled = [c for c in frame.columns if frame[c].null_count() < len(frame)]
+        first = [c for c in HEADLINE.get(name, ()) if c in filled]
+        shown = fitting(frame.select(*first, *(c for c in filled if c not in first)), terminal_width())
+        hidden = len(frame.columns) - len(shown)
+        frame = frame.select(shown)
+    lines = [f"{total:,} row{'s' if total > 1 else ''}"]
+    if len(frame) < total:
+        lines = [f"first {len(frame):,} of {total:,} rows; --limit shows more"]
     if hidden:
         lines.append(f"{hidden} more columns; --columns names those to show, --format csv has them all")
     print_table(frame, title=name, footer=lines)

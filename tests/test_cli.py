@@ -13,8 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+import ccanalytics as cc
 from ccanalytics.__main__ import main
 from ccanalytics.sample import sample_path
+from ccanalytics.show import fitting
 from tests.build import assistant, chain, usage, user, write_session
 from tests.cases import case_dir, case_names
 
@@ -190,3 +192,53 @@ def test_formulas_and_escape_sequences_reach_no_output(tmp_path: Path, capfd: py
         assert "<script>" not in out or form in ("csv", "table")
         if form == "csv":
             assert "'=1+1" in out
+
+
+def test_ux05_an_empty_table_of_read_transcripts_is_not_told_as_missing_transcripts(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = run(capfd, "table", "problems", "--config-dir", str(sample_path()))
+    assert code == 0
+    assert "no transcripts" not in err
+    _, _, err = run(capfd, "report", "--project", "nope", "--config-dir", str(sample_path()))
+    assert "that match" in err
+
+
+@pytest.mark.parametrize("option", ["--limit=-3", "--limit=x", "--workers=-1"])
+def test_a_count_is_a_number_from_zero(option: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(capfd, "table", "calls", option)[0] == 2
+
+
+def test_help_names_every_table_there_is() -> None:
+    from ccanalytics.cli import TABLES
+    from ccanalytics.schema import tables
+    from ccanalytics.table_command import HEADLINE
+    from ccanalytics.transcripts import Transcripts
+
+    named = TABLES.split(", ")
+    assert set(named) == {n for n in tables() if hasattr(Transcripts, n)} | {"files", "entries", "blocks", "problems"}
+    listed = {"sessions": set(tables()["session_list"].names)}
+    for name, columns in HEADLINE.items():
+        assert set(columns) <= set(tables()[name].names) | listed.get(name, set())
+
+
+def test_a_table_for_people_folds_no_id(capfd: pytest.CaptureFixture[str]) -> None:
+    session = cc.load_sample().sessions["session_id"][0]
+    for command in (["sessions"], ["table", "sessions"], ["table", "agents"]):
+        assert session in run(capfd, *command, "--config-dir", str(sample_path()))[1]
+
+
+def test_columns_are_shown_as_long_as_they_stand_side_by_side() -> None:
+    frame = pl.DataFrame({"name": ["x" * 30], "n": [1], "more": ["y" * 30]})
+    assert fitting(frame, 50) == ["name", "n"]
+    assert fitting(frame, 80) == ["name", "n", "more"]
+    assert fitting(frame, 10) == ["name"]
+    assert fitting(frame, 50, {"n": 10**12}) == ["name"]
+
+
+def test_completion_offers_the_interface_and_nothing_else() -> None:
+    import ccanalytics.cost  # noqa: F401
+
+    offered = {n for n in dir(cc) if not n.startswith("_")}
+    assert {"load", "load_sample", "plot", "widgets", "explore", "expect"} <= offered
+    assert not offered & {"cost", "sys", "Any", "import_module"}

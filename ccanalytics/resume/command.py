@@ -52,6 +52,6 @@ def _print(t: Transcripts, talk: Conversations, session: str, options: dict[str,
     n_made = frame["synthetic"].is_not_null().sum()
     print_table(
         shown,
-        title=f"session {session}, rules of Claude Code {options['rules']}",
+        title=f"session {frame['session_id'][0] if len(frame) else session}, rules of Claude Code {options['rules']}",
         footer=[f"{frame.height} entries, {n_made} of them made up by the program"],
     )

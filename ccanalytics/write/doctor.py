@@ -77,7 +77,7 @@ class Diagnosis:
 
     def text(self) -> str:
         """The same for people: by session, damage first."""
-        head = f"{self.n_sessions:,} sessions, {self.n_entries:,} entries: "
+        head = f"{self.n_sessions:,} session{'s' * (self.n_sessions != 1)}, {self.n_entries:,} entries: "
         lines = [head + ("nothing is damaged" if self.is_healthy else "something is damaged")]
         due = pl.col("code") == "deleted_soon"
         for key, group in self.findings.filter(~due).group_by("session_id", "path", maintain_order=True):

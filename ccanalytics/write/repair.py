@@ -169,7 +169,8 @@ def _find(session: str | os.PathLike[str], path: Any) -> list[FoundFile]:
     sessions = {f.session_id for f in found}
     if not found:
         raise NotFoundError(
-            f"no transcript of a session {text!r} was found; list them with cc.list_sessions()", got=text
+            f"no transcript of a session {text!r} was found; cc.list_sessions(), or ccanalytics sessions, lists them",
+            got=text,
         )
     if len(sessions) > 1:
         raise UsageError(f"{text!r} is the beginning of {len(sessions)} sessions; give more of the id", got=text)
