@@ -335,6 +335,26 @@ def test_a_part_of_the_sources_leaves_the_rest(config: Path, tmp_path: Path) -> 
     assert contents(tmp_path / "lake") == before
 
 
+def test_titles_stay_when_transcripts_go(tmp_path: Path) -> None:
+    config = tmp_path / "c"
+    write_session(config, talk("o", n=1), session="s1")
+    write_session(config, [{"type": "summary", "summary": "Garden walls", "leafUuid": uid("oa0")}], session="s9")
+    write_session(
+        config,
+        [*talk("p", n=1, session="s2"), {"type": "custom-title", "customTitle": "Pond", "sessionId": uid("s2")}],
+        session="s2",
+    )
+    export_files(tmp_path / "lake", config)
+    want = cc.load(config).sessions
+    assert set(want["title"]) >= {"Garden walls", "Pond"}
+    shutil.rmtree(config / "projects")
+    write_session(config, talk("q", n=1, session="s3", start=9), session="s3")
+    export_files(tmp_path / "lake", config)
+    held = scan_parquet(tmp_path / "lake").refresh().sessions.filter(pl.col("session_id") != uid("s3")).collect()
+    titles = ["session_id", "title", "title_source"]
+    assert held.select(titles).equals(want.select(titles))
+
+
 def test_a_file_that_cannot_be_read_leaves_its_rows(config: Path, tmp_path: Path) -> None:
     export_files(tmp_path / "lake", config)
     before = tables(scan_parquet(tmp_path / "lake"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -185,24 +187,28 @@ class _Parts:
 def _write(root: Path, manifest: Manifest, old: Manifest | None, where: dict[str, Path], parts: _Parts) -> Summary:
     done = Summary(dict.fromkeys(EXPORTED, 0))
     have = {name for name, _ in parts.by_place}
-    moved: list[str] = []
-    for name in (*EXPORTED, "read_problems"):
-        places = [p for n, p in parts.by_place if n == name]
-        if name not in have:
-            places = [empty_place(name)]
-        for place in sorted(places):
-            frame = parts.take(name, place) if name in have else table_of(name).empty()
-            part = Part(len(frame), print_of_rows(to_stored(name, frame)))
-            manifest.parts[place] = part
-            done.rows[name] = done.rows.get(name, 0) + len(frame)
-            if old is not None and old.parts.get(place) == part and where[place].exists():
-                done.files_unchanged += 1
-                continue
+    wanted = sorted([*parts.by_place, *((n, empty_place(n)) for n in (*EXPORTED, "read_problems") if n not in have)])
+
+    def put(name_and_place: tuple[str, str]) -> tuple[str, str, Part, bool]:
+        name, place = name_and_place
+        frame = parts.take(name, place) if name in have else table_of(name).empty()
+        part = Part(len(frame), print_of_rows(to_stored(name, frame)))
+        is_new = old is None or old.parts.get(place) != part or not where[place].exists()
+        if is_new:
             write_file(name, frame, root / NEW / place)
-            moved.append(place)
+        return name, place, part, is_new
+
+    moved: list[str] = []
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 4)) as threads:
+        for name, place, part, is_new in threads.map(put, wanted):
+            manifest.parts[place] = part
+            done.rows[name] = done.rows.get(name, 0) + part.n_rows
+            if is_new:
+                moved.append(place)
     del done.rows["read_problems"]
     deleted = [p for p in (old.parts if old is not None else ()) if p not in manifest.parts]
     done.files_written, done.files_deleted = len(moved), len(deleted)
+    done.files_unchanged = len(wanted) - len(moved)
     if old is None or moved or deleted or old != manifest:
         commit(root, manifest, moved=moved, deleted=deleted)
     else:

@@ -15,6 +15,8 @@ from ccanalytics.schema import SCHEMA_VERSION, Table
 from .layout import table_of
 
 ROW_GROUP_ROWS = 1 << 16
+ZSTD_LEVEL = 1
+"""The default of 3 takes a third longer and comes out larger on these tables, whose columns are encoded first."""
 
 
 def write_file(name: str, frame: pl.DataFrame, path: Path) -> None:
@@ -23,7 +25,12 @@ def write_file(name: str, frame: pl.DataFrame, path: Path) -> None:
     stored = to_stored(name, frame)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         stored.write_parquet(
-            file, compression="zstd", statistics=True, row_group_size=ROW_GROUP_ROWS, metadata=metadata_of(name)
+            file,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            statistics=True,
+            row_group_size=ROW_GROUP_ROWS,
+            metadata=metadata_of(name),
         )
         file.flush()
         os.fsync(file.fileno())

@@ -17,6 +17,7 @@ from .files import scan_files
 from .ids import Numbering, numbering_of
 from .journal import is_unfinished, locked, read_state, recover
 from .layout import EXPORTED, in_order, lazily_in_order, table_of
+from .manifest import Manifest
 
 if TYPE_CHECKING:
     from ccanalytics.cost import Detail, Moment
@@ -51,16 +52,26 @@ class Lake:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).expanduser()
-        _finish(self.root)
-        manifest, self._where = read_state(self.root)
-        if manifest is None:
-            raise NotFoundError(
-                f"{self.root} holds no export; ccanalytics export {self.root} makes one", path=str(self.root)
-            )
-        self._manifest = manifest
-        self.content = manifest.content
         self.copied_to: object = None
         """Keeps a temporary copy alive."""
+        self._manifest, self._where = _opened(self.root)
+        self.content = self._manifest.content
+
+    def refresh(self) -> Lake:
+        """The same lake as it is now; tables taken before were those of their time."""
+        self._manifest, self._where = _opened(self.root)
+        self.content = self._manifest.content
+        for name in ("loaded", "_numbers"):
+            self.__dict__.pop(name, None)
+        return self
+
+    def write_parquet(self, out: str | Path) -> None:
+        """Write the same tables to another folder, or add them to one; ids are those of a load."""
+        self.loaded.write_parquet(out)
+
+    def unknown_fields(self) -> pl.DataFrame:
+        """See :meth:`ccanalytics.transcripts.Transcripts.unknown_fields`; reads the original files."""
+        return self.loaded.unknown_fields()
 
     def table(self, name: str) -> pl.LazyFrame:
         """One of the tables by name; ``resume`` is had only here, as the method of that name has arguments.
@@ -213,6 +224,14 @@ class Lake:
     def _sizes(self) -> list[tuple[str, int]]:
         parts = self._manifest.parts
         return [(n, sum(parts[p].n_rows for p in self._manifest.places_of(n))) for n in EXPORTED]
+
+
+def _opened(root: Path) -> tuple[Manifest, dict[str, Path]]:
+    _finish(root)
+    manifest, where = read_state(root)
+    if manifest is None:
+        raise NotFoundError(f"{root} holds no export; ccanalytics export {root} makes one", path=str(root))
+    return manifest, where
 
 
 def _finish(root: Path) -> None:
