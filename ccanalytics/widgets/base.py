@@ -13,6 +13,7 @@ import anywidget
 import polars as pl
 import traitlets
 
+from ..errors import CCAnalyticsError
 from ..tables_of import eager
 from .still import still_html
 
@@ -131,8 +132,7 @@ class Widget(Shown, anywidget.AnyWidget):  # type: ignore[misc]
     def follow(self, seconds: float = LIVE_SECONDS) -> None:
         """Read what is appended to the transcripts every so many seconds, until ``close()``."""
         if self._follower is None:
-            # Reading tells every widget that shows these transcripts, this one too.
-            self._follower = Follower(self.t.refresh, seconds)
+            self._follower = Follower(self.t, seconds)
 
     def close(self) -> None:
         """End the widget, and stop following."""
@@ -163,10 +163,15 @@ def watch(t: Any, widget: Any) -> None:
 
 
 class Follower:
-    """Calls a function every so many seconds: on the kernel's loop where there is one, else in a thread."""
+    """Refreshes transcripts every so many seconds: on the kernel's loop where there is one, else in a thread.
 
-    def __init__(self, call: Callable[[], object], seconds: float) -> None:
-        self._call, self._seconds = call, seconds
+    Reading tells every widget that shows these transcripts.
+    """
+
+    def __init__(self, t: Any, seconds: float) -> None:
+        # The first time at once: what cannot be followed (made of Parquet, say) is an error here and now.
+        t.refresh()
+        self._t, self._seconds = t, seconds
         self._stopped = threading.Event()
         try:
             self._task: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._in_loop())
@@ -177,11 +182,18 @@ class Follower:
     async def _in_loop(self) -> None:
         while not self._stopped.is_set():
             await asyncio.sleep(self._seconds)
-            self._call()
+            self._read()
 
     def _in_thread(self) -> None:
         while not self._stopped.wait(self._seconds):
-            self._call()
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            self._t.refresh()
+        except CCAnalyticsError:
+            # A file that is being replaced cannot be read for a moment; the next round finds it again.
+            return
 
     def stop(self) -> None:
         """No more calls after this one."""

@@ -156,7 +156,7 @@ class Compactions(Widget):
         rows = [
             (f"{r['timestamp']:%Y-%m-%d %H:%M}" if r["timestamp"] else "", r["trigger"] or "",
              count(_before(r)), count(_after(r)), count(r["messages_dropped"]), _cost(r))
-            for r in self._own.iter_rows(named=True)
+            for r in self._own.head(30).iter_rows(named=True)
         ]  # fmt: skip
         return lambda ax: plot_context(self._own_calls, self._own, window=self.view["window"], ax=ax), header, rows
 

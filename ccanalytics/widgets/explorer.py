@@ -53,7 +53,7 @@ class Explorer(Shown, ipywidgets.VBox):  # type: ignore[misc]
         self._show(None)
         self.observe(self._show, "tab")
         if live:
-            self._follower = Follower(t.refresh, LIVE_SECONDS)
+            self._follower = Follower(t, LIVE_SECONDS)
 
     def view(self, name: str) -> Widget:
         """The view of that name; made when it is first asked for."""
