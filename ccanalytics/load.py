@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import polars as pl
@@ -16,7 +16,7 @@ from .errors import UsageError
 from .find import FoundFile, PathLike, find_files
 from .parse import Content
 from .placing import find_folder_problems
-from .projects import is_project_wanted
+from .projects import is_project_wanted, project_of
 from .reading import read_again, read_files
 from .schema.base import PROBLEMS
 from .shelf import is_racy, shelf_of
@@ -34,6 +34,7 @@ def load(
     since: str | date | datetime | None = None,
     until: str | date | datetime | None = None,
     content: Content = "none",
+    fold_worktrees: bool = True,
     cache: bool | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -52,6 +53,8 @@ def load(
         are kept whole, so that conversations stay whole; ``t.cost(since=…)`` cuts exactly.
     content : {"none", "preview", "full"}
         Whether ``text`` columns are filled: not, with 200 characters (secrets masked), or whole.
+    fold_worktrees
+        Whether a worktree under ``.claude/worktrees`` belongs to its project (its name is kept either way).
     cache
         Whether parsed files are kept for the next load; default on, ``CCANALYTICS_CACHE=0`` switches it off.
     workers
@@ -75,7 +78,7 @@ def load(
         raise UsageError(f"content is {content!r}; allowed are 'none', 'preview', 'full'", got=content)
     if workers is not None and workers < 1:
         raise UsageError(f"workers is {workers}; it must be 1 or more", got=workers)
-    request = Request(path, projects, sessions, since, until, content, workers)
+    request = Request(path, projects, sessions, since, until, content, workers, fold_worktrees)
     begun = time.time_ns()
     found, unread_places = request.find()
     read = read_files(found, content=content, workers=workers, progress=progress, cache=is_wanted(cache), begun=begun)
@@ -95,6 +98,7 @@ class Request:
     until: str | date | datetime | None
     content: Content
     workers: int | None
+    fold_worktrees: bool = True
 
     def find(self) -> tuple[list[FoundFile], list[tuple[str, str]]]:
         """The files there are now, and the folders that could not be listed."""
@@ -109,6 +113,8 @@ class Request:
 
     def tables(self, read: Assembled) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Files, entries, blocks and problems of the files asked for."""
+        if not self.fold_worktrees:
+            read = replace(read, files=_unfolded(read.files))
         kept = keep_files(read, _wanted(read.files, self.projects, self.since, self.until))
         problems = pl.concat([kept.problems, find_folder_problems(kept.files)]).sort(PROBLEMS.order, nulls_last=True)
         return kept.files, kept.entries, kept.blocks, problems
@@ -135,6 +141,12 @@ def read_on(source: Source) -> Source | None:
     shelf = shelf_of(source.found, source.read, begun=source.begun)
     read = read_again(found, [shelf], content=request.content, workers=request.workers)
     return Source(request, found, read, begun)
+
+
+def _unfolded(files: pl.DataFrame) -> pl.DataFrame:
+    """The files with every worktree a project of its own."""
+    paths = {c: project_of(c, fold_worktrees=False)[0] for c in files["cwd"].drop_nulls().unique().to_list()}
+    return files.with_columns(project=pl.Series([paths.get(c) for c in files["cwd"]], dtype=pl.String))
 
 
 def _wanted(

@@ -184,3 +184,12 @@ def test_se04_ids_that_are_paths_load_as_text(tmp_path: Path, bad: str) -> None:
     t = load(tmp_path)
     assert t.entries.select("session_id", "agent_id", "cwd").row(0) == (bad, bad, bad)
     assert load(tmp_path, sessions=bad).files.is_empty()
+
+
+def test_pt07_worktrees_fold_into_their_project_unless_told_not_to(tmp_path: Path) -> None:
+    for name, cwd in (("s1", "/r/app"), ("s2", "/r/app/.claude/worktrees/fix-12")):
+        write_session(tmp_path, chain(user("u1"), session=name, cwd=cwd), session=name)
+    folded, apart = load(tmp_path), load(tmp_path, fold_worktrees=False)
+    assert set(folded.files["project"]) == {"/r/app"}
+    assert set(apart.files["project"]) == {"/r/app", "/r/app/.claude/worktrees/fix-12"}
+    assert folded.files["worktree"].equals(apart.files["worktree"])
