@@ -66,7 +66,7 @@ class Table:
         """The schema as polars has it: names to dtypes, in order; closed sets are ``Enum``."""
         return _polars_schema(self)
 
-    def arrow(self, *, plain: bool = True) -> pa.Schema:
+    def arrow(self) -> pa.Schema:
         """The schema as Arrow has it; closed sets are plain strings (no dictionaries)."""
         return _arrow_schema(self)
 
