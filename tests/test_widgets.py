@@ -14,6 +14,7 @@ import traitlets
 from matplotlib.patches import Rectangle
 
 import ccanalytics as cc
+from ccanalytics.errors import UsageError
 from ccanalytics.widgets import AgentTree, Compactions, Conversation, Explorer, Usage
 from tests.build import assistant, boundary, chain, dump, usage, user, write_session
 from tests.widgets_data import Frames, made_up
@@ -106,6 +107,9 @@ def test_what_parquet_holds_can_be_looked_at_too(sample: Any, tmp_path: Path) ->
         w = kind(kept)
         assert repr(w) == repr(kind(sample))
         assert "<img" in w._repr_html_()
+    if not hasattr(kept, "refresh"):
+        with pytest.raises(UsageError, match="Parquet does not grow"):
+            Usage(kept, live=True)
     axes = cc.plot.usage(kept, by="model")
     assert sum(p.get_height() for p in axes.patches if isinstance(p, Rectangle)) == pytest.approx(
         sample.calls["cost_usd"].sum()

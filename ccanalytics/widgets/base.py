@@ -13,7 +13,7 @@ import anywidget
 import polars as pl
 import traitlets
 
-from ..errors import CCAnalyticsError
+from ..errors import CCAnalyticsError, UsageError
 from ..tables_of import eager
 from .still import still_html
 
@@ -169,7 +169,8 @@ class Follower:
     """
 
     def __init__(self, t: Any, seconds: float) -> None:
-        # The first time at once: what cannot be followed (made of Parquet, say) is an error here and now.
+        if not hasattr(t, "refresh"):
+            raise UsageError("what was read from Parquet does not grow; live=True follows what cc.load() gave")
         t.refresh()
         self._t, self._seconds = t, seconds
         self._stopped = threading.Event()
