@@ -16,7 +16,7 @@ BLANK = b" \t\r"
 MAX_EFFORT = 8
 """How many times the length of a damaged line is read in search of records; bounds the work on hostile lines."""
 MIN_EFFORT = 1 << 20
-LEAST_EFFORT, DEEP_EFFORT = 1 << 9, 1 << 12
+LEAST_EFFORT, DEEP_EFFORT = 1 << 9, 1 << 16
 """What any object, and one nested too deep, is counted as, in bytes."""
 
 Code = Literal[
