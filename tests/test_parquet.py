@@ -547,10 +547,11 @@ def test_pictures_widgets_and_comparison_of_a_lake(sample_lake: Lake) -> None:
     session = t.sessions.sort("cost_usd", descending=True, nulls_last=True)["session_id"][0]
     import matplotlib.pyplot as plt
 
-    for draw in (
+    draws: list[Callable[[Any], Any]] = [
         lambda x: cc.plot.usage(x, tz="UTC"), cc.plot.calendar, lambda x: cc.plot.context(x, session),
         lambda x: cc.plot.agents(x, session), cc.plot.tools, cc.plot.cost,
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for draw in draws:
         assert draw(lake).get_title() == draw(t).get_title()
         plt.close("all")
     assert cc.widgets.Usage(lake).selection.equals(cc.widgets.Usage(t).selection)
