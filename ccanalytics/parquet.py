@@ -33,7 +33,7 @@ from .transcripts import Transcripts
 
 __all__ = ["Lake", "Summary", "export_command", "export_files", "scan_parquet", "write_parquet"]
 
-BATCH_BYTES = 160 << 20
+BATCH_BYTES = 224 << 20
 """Transcripts read at once by a streaming export."""
 
 

@@ -23,8 +23,8 @@ from .layout import in_order
 from .manifest import FileNote, Heading, Manifest, RowPrints, note_file
 from .scratch import Scratch
 
-GROUP_ROWS = 50_000
-"""Entries for which derived tables are made at once; about 100 MB of transcripts."""
+GROUP_ROWS = 80_000
+"""Entries for which derived tables are made at once; about 150 MB of transcripts."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Base:
         self._old = dict(manifest.files)
         self._scratch = scratch
         self._stored: list[_Stored] = []
+        self._last: tuple[_Stored, pl.DataFrame, pl.DataFrame] | None = None
         self._files: list[pl.DataFrame] = []
         self._problems: list[pl.DataFrame] = []
         self._keys: list[pl.DataFrame] = []
@@ -198,7 +199,10 @@ class Base:
             here = np.isin(stored.file_ids, file_ids)
             if not here.any():
                 continue
-            lines, parts = self._scratch.get(stored.entries), self._scratch.get(stored.blocks)
+            # Groups follow the order of files, and so mostly take from the batch the last one ended in.
+            if self._last is None or self._last[0] is not stored:
+                self._last = (stored, self._scratch.get(stored.entries), self._scratch.get(stored.blocks))
+            _, lines, parts = self._last
             if not here.all():
                 lines = lines.filter(pl.col("file_id").is_in(wanted.implode()))
                 parts = parts.join(lines.select("entry_id"), on="entry_id", how="semi", maintain_order="left")
