@@ -39,7 +39,22 @@ _SCHEMAS: dict[str, dict[str, pl.DataType]] = {
     "problems": PROBLEM_ROWS,
 }
 # What a row is made of: when one of these changes, rows of before are of no use.
-_MAKERS = ("parse", "columns", "blocks", "facts", "decode", "rescue", "lean", "timestamps", "jobs", "schema/base")
+_MAKERS = (
+    *(
+        "parse",
+        "columns",
+        "blocks",
+        "facts",
+        "metadata",
+        "decode",
+        "lenient",
+        "rescue",
+        "lean",
+        "timestamps",
+        "secrets",
+    ),
+    *("jobs", "shelf", "assemble", "schema/base"),
+)
 
 
 class Index(msgspec.Struct, array_like=True):

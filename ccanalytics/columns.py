@@ -16,20 +16,16 @@ import polars as pl
 from .blocks import BlockColumns, Nulls, is_void, shown
 from .decode import Line, Message, Usage, loads
 from .facts import (
-    DETAILED_TYPES,
     MORE_ASSISTANT,
     MORE_USER,
-    TEXT_VALUES,
-    VALUE_KEYS,
     assistant_detail,
     attachment_detail,
     dump_detail,
-    object_detail,
     progress_detail,
     small_json,
-    system_detail,
     user_facts,
 )
+from .metadata import DETAILED_TYPES, TEXT_VALUES, VALUE_KEYS, object_detail, system_detail
 from .schema.base import ENTRIES
 from .secrets import mask_secrets
 from .timestamps import BAD_TIME, read_times

@@ -14,7 +14,8 @@ import msgspec
 import orjson
 from msgspec import Raw
 
-from .decode import NO_RAW, Attachment, Block, Hunk, Input, Line, Progress, Result, input_from_raw, loads
+from .decode import NO_RAW, Attachment, Block, Hunk, Input, Line, Progress, Result, loads
+from .lenient import input_from_raw
 from .secrets import mask_secrets
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
@@ -108,7 +109,7 @@ def _user_detail(line: Line, text: str, kind: str, *, has_more: bool) -> dict[st
         if found:
             out["agent_id"] = found
     elif kind in ("task_notification", "command"):
-        out.update(_tags(text))
+        out.update(tags(text))
     if has_more:
         out.update(_user_envelope(line))
     return out
@@ -145,7 +146,8 @@ def _string_result(text: str) -> str:
     return "error" if text.startswith(("Error", "InputValidationError")) else "text"
 
 
-def _tags(text: str) -> dict[str, Any]:
+def tags(text: str) -> dict[str, Any]:
+    """What the tags of a notification or a command say."""
     names = {"task-id": "task_id", "tool-use-id": "tool_use_id", "status": "status", "command-name": "command"}
     out: dict[str, Any] = {}
     for tag, value in _TAG.findall(text[:4000]):
@@ -266,7 +268,7 @@ def attachment_detail(a: Attachment) -> tuple[str | None, int | None]:
         return detail, None
     if text.lstrip()[:48].startswith("<task-notification>"):
         facts = orjson.loads(detail) if detail else {}
-        detail = dump_detail(facts | _tags(text) | {"prompt_kind": "task_notification"})
+        detail = dump_detail(facts | tags(text) | {"prompt_kind": "task_notification"})
     return detail, text_hash(text)
 
 
@@ -287,88 +289,6 @@ def _without_type(facts: Attachment | Progress) -> str | None:
 @lru_cache(256)
 def _quoted_length(text: str) -> int:
     return len(_encode(text))
-
-
-_TEXT_KEYS = frozenset(
-    ("content", "lastPrompt", "summary", "summaryContent", "text", "prompt", "customTitle", "aiTitle", "message",
-     "rendered", "toolUseResult", "stagedText", "staged", "planContent", "hookAdditionalContext", "error",
-     "errorDetails", "userContext", "customInstructions", "instructions", "userFeedback")
-)  # fmt: skip
-_MAX_DEPTH, _MAX_FACT = 6, 4096
-"""A structured fact is neither deeper nor longer than this."""
-_ENVELOPE_KEYS = frozenset(
-    ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "agentId", "timestamp",
-     "isSidechain", "cwd", "gitBranch", "version", "entrypoint", "slug", "userType", "isMeta", "leafUuid", "messageId")
-)  # fmt: skip
-DETAILED_TYPES = frozenset(
-    ("cost-state", "worktree-state", "pr-link", "last-prompt", "fork-context-ref", "file-history-delta",
-     "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset", "continued-in", "relocated",
-     "bridge-session", "queue-operation", "content-replacement", "attribution-snapshot", "frame-link", "ended-by-model",
-     "history-suppression", "observer-ref", "isolation-latch", "speculation-accept", "tombstone", "snip")
-)  # fmt: skip
-VALUE_KEYS = {
-    "custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag", "mode": "mode",
-    "permission-mode": "permissionMode", "agent-name": "agentName", "agent-color": "agentColor",
-    "agent-setting": "agentSetting", "summary": "summary",
-    "last-prompt": "lastPrompt", "pr-link": "prUrl", "relocated": "relocatedCwd", "task-summary": "summary",
-}  # fmt: skip
-TEXT_VALUES = frozenset(("summary", "last-prompt", "task-summary"))
-
-
-def object_detail(kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], int | None]:
-    """The ``detail`` of a metadata line: the object without envelope and text."""
-    if kind == "queue-operation":
-        content = obj.get("content")
-        return (_tags(content), text_hash(content)) if isinstance(content, str) else ({}, None)
-    if kind == "content-replacement":
-        items = obj.get("replacements")
-        ids = [r.get("toolUseId") for r in items if isinstance(r, dict)] if isinstance(items, list) else None
-        return {"agentId": obj.get("agentId"), "toolUseIds": ids}, None
-    if kind == "attribution-snapshot":
-        states = obj.get("fileStates")
-        return {
-            "surface": obj.get("surface"), "promptCount": obj.get("promptCount"),
-            "nFiles": len(states) if isinstance(states, dict) else None,
-        }, None  # fmt: skip
-    return {k: _without_text(v) for k, v in obj.items() if k not in _TEXT_KEYS and k not in _ENVELOPE_KEYS}, None
-
-
-def _without_text(value: Any, depth: int = 0) -> Any:
-    """A value without what is or may be conversation text, at any depth."""
-    if isinstance(value, str):
-        return value if len(value) <= _MAX_FACT else None
-    if not isinstance(value, dict | list):
-        return value
-    if depth == _MAX_DEPTH:
-        return None
-    if isinstance(value, list):
-        return [_without_text(v, depth + 1) for v in value]
-    return {k: _without_text(v, depth + 1) for k, v in value.items() if k not in _TEXT_KEYS}
-
-
-def system_detail(obj: dict[str, Any]) -> dict[str, Any]:
-    """The ``detail`` of a system line."""
-    out: dict[str, Any] = {
-        k: _without_text(obj[k])
-        for k in (
-            "compactMetadata", "microcompactMetadata", "snipMetadata", "removedUuids", "durationMs", "messageCount",
-            "pendingBackgroundAgentCount", "retryAttempt", "maxRetries", "retryInMs", "hookCount",
-            "preventedContinuation", "url", "level", "source", "toolUseID", "hasOutput",
-        )
-        if k in obj
-    }  # fmt: skip
-    error = obj.get("error")
-    if isinstance(error, dict):
-        cause = error.get("cause")
-        out["errorStatus"] = error.get("status")
-        out["errorCode"] = cause.get("code") if isinstance(cause, dict) else None
-    infos = obj.get("hookInfos")
-    if isinstance(infos, list):
-        spent = [i.get("durationMs") for i in infos if isinstance(i, dict)]
-        out["hook_duration_ms"] = sum(d for d in spent if isinstance(d, (int, float)) and not isinstance(d, bool))
-    if isinstance(obj.get("hookErrors"), list):
-        out["n_hook_errors"] = len(obj["hookErrors"])
-    return out
 
 
 _ASSISTANT_FIELDS = (

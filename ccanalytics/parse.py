@@ -16,8 +16,9 @@ import msgspec
 import polars as pl
 
 from .columns import RAW_TYPES, Columns
-from .decode import Line, decode_line, decode_lines, line_from_object
+from .decode import Line, decode_line, decode_lines
 from .lean import UsageColumns, decode_for_usage
+from .lenient import line_from_object
 from .rescue import rescue_line
 from .schema.base import BLOCKS, ENTRIES
 
