@@ -7,7 +7,6 @@ cell by cell, and one that few lines have is built over those lines and spread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +15,8 @@ import polars as pl
 from .blocks import BlockColumns, Nulls, is_void, shown
 from .decode import Line, Message, Usage, loads
 from .facts import (
-    MORE_ASSISTANT,
-    MORE_USER,
+    any_more_of_assistants,
+    any_more_of_users,
     assistant_detail,
     attachment_detail,
     dump_detail,
@@ -93,8 +92,8 @@ class Columns:
             cells.extend([None] * len(batch.lines))
         if self._content != "none":
             self._add_texts(first, batch.lines)
-        more_user = _has_any([o for o in batch.lines if o.type == "user"], MORE_USER)
-        more_assistant = _has_any([o for o in batch.lines if o.type == "assistant"], MORE_ASSISTANT)
+        more_user = any_more_of_users([o for o in batch.lines if o.type == "user"])
+        more_assistant = any_more_of_assistants([o for o in batch.lines if o.type == "assistant"])
         subtypes, details = self._facts["subtype"], self._facts["detail"]
         prompts, hashes = self._facts["prompt_kind"], self._facts["text_hash"]
         for i, kind in enumerate(types):
@@ -292,15 +291,6 @@ def _flags(n: int, rows: Sequence[int]) -> pl.Series:
     if rows:
         mask[rows] = True
     return pl.Series(mask)
-
-
-def _has_any(lines: Sequence[Line], names: Sequence[str]) -> bool:
-    """True when any line has any of these fields."""
-    get = attrgetter(*names)
-    return list(map(get, lines)).count(get(_NO_LINE)) != len(lines)
-
-
-_NO_LINE = Line()
 
 
 def _iterations(raws: list[Any]) -> str | None:

@@ -6,6 +6,7 @@ Nothing here keeps conversation text; what must be compared later is kept as a h
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -80,7 +81,7 @@ def prompt_kind(line: Line, text: str) -> str:
 
 
 def user_facts(line: Line, *, has_more: bool) -> tuple[str, int | None, str | None]:
-    """Prompt kind, text hash and ``detail`` of a user entry; ``has_more``: some field of ``MORE_USER`` is set."""
+    """Prompt kind, text hash and ``detail`` of a user entry; ``has_more``: a field that few entries have is set."""
     content = line.message.content if line.message is not None else None
     if type(content) is list and len(content) == 1 and content[0].type == "tool_result" and not line.is_compact_summary:
         text, kind = "", "tool_result"
@@ -122,8 +123,20 @@ _USER_FIELDS = (
     ("interrupted_message_id", "interruptedMessageId"),
     ("turn_origin", "turnOrigin"),
 )
-MORE_USER = (*(name for name, _ in _USER_FIELDS), "origin", "permission_decision")
-"""Fields of a line that few user entries have."""
+
+
+def any_more_of_users(lines: Sequence[Line]) -> bool:
+    """Whether any of these user entries has a field that few have; written out, because it is asked of every line."""
+    return any(
+        o.permission_mode is not None
+        or o.prompt_source is not None
+        or o.tool_denial_kind is not None
+        or o.interrupted_message_id is not None
+        or o.turn_origin is not None
+        or o.origin
+        or o.permission_decision
+        for o in lines
+    )
 
 
 def _user_envelope(line: Line) -> dict[str, Any]:
@@ -306,8 +319,24 @@ _ASSISTANT_FIELDS = (
 )
 
 
-MORE_ASSISTANT = (*(name for name, _ in _ASSISTANT_FIELDS), "error", "supersedes")
-"""Fields of a line that few assistant entries have."""
+def any_more_of_assistants(lines: Sequence[Line]) -> bool:
+    """Whether any of these assistant entries has a field that few have; written out as above."""
+    return any(
+        o.stream_cut_cause is not None
+        or o.api_error_status is not None
+        or o.effort is not None
+        or o.advisor_model is not None
+        or o.is_aborted_mid_stream is not None
+        or o.attribution_agent is not None
+        or o.attribution_skill is not None
+        or o.attribution_plugin is not None
+        or o.attribution_mcp_server is not None
+        or o.attribution_mcp_tool is not None
+        or o.duration_ms is not None
+        or o.error
+        or o.supersedes
+        for o in lines
+    )
 
 
 def assistant_detail(line: Line) -> str | None:

@@ -18,7 +18,7 @@ JOB_BYTES = 12 << 20
 """Aim for the bytes of one job: enough of them to share out evenly, few enough to build columns in bulk."""
 SPLIT_BYTES = 32 << 20
 """A file larger than this is cut at line ends, so that one large session does not hold up the rest."""
-WORKER_BYTES = 48 << 20
+WORKER_BYTES = 64 << 20
 """Below this a worker would not have started before the work is done."""
 
 
