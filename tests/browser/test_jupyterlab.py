@@ -80,7 +80,7 @@ def test_every_widget_works_in_jupyterlab(lab: tuple[str, Path], browser: Browse
 
     url, folder = lab
     context = browser.new_context(viewport={"width": 1250, "height": 1000}, color_scheme="light")
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(120_000)
     page = context.new_page()
     watch = Watch(page)
     page.goto(f"{url}/lab/tree/widgets.ipynb?reset")
@@ -150,6 +150,7 @@ def test_a_committed_notebook_shows_the_stand_ins_before_it_is_run(
         command = [sys.executable, "-m", "jupyter", "trust", str(folder / name)]
         subprocess.run(command, env=environment(folder.parent), check=True, capture_output=True)
     context = browser.new_context(viewport={"width": 1250, "height": 1000})
+    context.set_default_timeout(120_000)
     page = context.new_page()
     watch = Watch(page)
     page.goto(f"{url}/lab/tree/{name}?reset")
