@@ -166,13 +166,20 @@ def check_figures(t: Any, names: tuple[str, ...] | None = None) -> None:
         plt.close("all")
 
 
-def exercise(t: Any, *, thorough: bool = True) -> None:
-    """All of it."""
-    check_tables(t)
-    check_resume(t)
-    check_cost(t, policies=POLICIES if thorough else ("list",))
-    check_report(t, keys=("day", "session,model") if thorough else ("model",))
-    check_views(t)
+WIDGETS = ("Usage", "Compactions", "AgentTree", "Conversation", "Explorer")
+
+
+def check_widgets(t: Any, names: tuple[str, ...] = WIDGETS) -> None:
+    """Widgets are made, have a selection that is a frame, and a form for viewers without a front end."""
+    import matplotlib.pyplot as plt
+
+    for name in names:
+        with only_own_errors(f"widget {name}"):
+            widget = getattr(cc.widgets, name)(t)
+            assert isinstance(widget.selection, pl.DataFrame)
+            assert "<script" not in widget._repr_html_()
+            widget.close()
+        plt.close("all")
 
 
 # Nothing vanishes: against the plain reading

@@ -16,11 +16,13 @@ from tests.exercise import (
     FORMATS,
     KEYS,
     POLICIES,
+    WIDGETS,
     check_cost,
     check_figures,
     check_report,
     check_resume,
     check_tables,
+    check_widgets,
     figures,
 )
 from tests.strategies import make_folder, make_valid
@@ -56,6 +58,11 @@ def test_figures_of_damaged_transcripts(damaged: tuple[random.Random, Any]) -> N
     check_figures(t, tuple(rng.sample(sorted(figures(t)), 2)))
 
 
+def test_widgets_of_damaged_transcripts(damaged: tuple[random.Random, Any]) -> None:
+    rng, t = damaged
+    check_widgets(t, (rng.choice(WIDGETS),))
+
+
 def test_everything_of_one_sound_folder(tmp_path: Path) -> None:
     make_valid(random.Random(5), sessions=2, steps=25).write(tmp_path)
     t = cc.load(tmp_path)
@@ -65,6 +72,7 @@ def test_everything_of_one_sound_folder(tmp_path: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         check_report(t, formats=FORMATS)
     check_figures(t)
+    check_widgets(t)
 
 
 def test_everything_of_an_empty_folder(tmp_path: Path) -> None:
@@ -75,3 +83,4 @@ def test_everything_of_an_empty_folder(tmp_path: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         check_report(t)
     check_figures(t)
+    check_widgets(t)

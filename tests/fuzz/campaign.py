@@ -28,6 +28,7 @@ from tests.exercise import (
     FORMATS,
     KEYS,
     POLICIES,
+    WIDGETS,
     check_cost,
     check_figures,
     check_lines,
@@ -35,6 +36,7 @@ from tests.exercise import (
     check_resume,
     check_tables,
     check_views,
+    check_widgets,
     figures,
     only_own_errors,
 )
@@ -91,6 +93,7 @@ def checks(rng: random.Random) -> dict[str, Callable[[Any], object]]:
     }
     if rng.random() < 0.1:
         found["figures"] = lambda t: check_figures(t, (rng.choice(sorted(figures(t))),))
+        found["widgets"] = lambda t: check_widgets(t, (rng.choice(WIDGETS),))
     return found
 
 
