@@ -224,7 +224,11 @@ class _Sent:
         self._send()
 
     def _send(self) -> None:
-        self._data = self._client.scatter(self.group, hash=False)
+        try:
+            self._data = self._client.scatter(self.group, hash=False)
+        except OSError:
+            # The worker chosen is gone and the scheduler has not noticed yet: go with the task, through the scheduler.
+            self._data = self.group
         self._future = self._client.submit(self._work, self._data, retries=RETRIES, pure=False)
 
     def result(self) -> dict[str, pl.DataFrame]:
@@ -234,6 +238,6 @@ class _Sent:
         for _ in range(RETRIES):
             try:
                 return self._future.result()  # type: ignore[no-any-return]
-            except (CancelledError, KilledWorker):
+            except (CancelledError, KilledWorker, OSError):
                 self._send()
         return self._future.result()  # type: ignore[no-any-return]
