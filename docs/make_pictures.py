@@ -60,7 +60,7 @@ def figures(t: Any) -> None:
     }
     for name, draw in drawn.items():
         path = FOLDER / f"figure_{name}.png"
-        draw().figure.savefig(path, dpi=100)
+        draw().figure.savefig(path, dpi=100, bbox_inches="tight", pad_inches=0.08)
         plt.close("all")
         shrink(path)
 

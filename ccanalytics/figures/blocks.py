@@ -64,7 +64,7 @@ def plot_blocks(
     add_legend(ax, colors)
     time_axis(ax, tz)
     ax.set_ylabel(MEASURE_UNITS[measure])
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, ax.get_ylim()[1] * 1.04)
     number_axis(ax.yaxis, measure)
     hidden = f"{len(whole) - len(blocks)} earlier blocks not shown" if len(whole) > len(blocks) else ""
     remark(ax, "; ".join(filter(None, [left_out(calls, measure), hidden])))

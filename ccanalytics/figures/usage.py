@@ -183,7 +183,7 @@ def plot_usage(
     if by != "none":
         add_legend(ax, _titled(calls, names, by))
     time_axis(ax, tz)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, ax.get_ylim()[1] * 1.04)
     ax.set_ylabel(MEASURE_UNITS[measure])
     number_axis(ax.yaxis, measure)
     remark(ax, left_out(calls, measure))
