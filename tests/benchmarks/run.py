@@ -236,7 +236,7 @@ def printed(runs: Sequence[Run]) -> dict[str, float]:
     for one in runs:
         for line in one.output.splitlines():
             name, _, number = line.partition(" ")
-            if name.isidentifier() and re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", number):
+            if name.isidentifier() and re.fullmatch(r"[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", number):
                 found.setdefault(name, []).append(float(number))
     return {name: statistics.median(numbers) for name, numbers in found.items()}
 
